@@ -25,20 +25,18 @@ impl CacheCore {
         if shard.flight(key).is_some_and(|flight| flight.is_destaged) {
             return Around::Cached;
         }
-        let found = self.find(&shard, key);
-        let mut has_mark = false;
-        if let Some(page) = found {
+        if let Some(page) = self.find(&shard, key) {
             let is_dirty = self.is_dirty(page) && !planted!("cache: a change goes around a dirty block");
             if is_dirty || !drops {
                 return Around::Cached;
             }
             shard.remove(key, page);
             self.retire(page, true);
-            has_mark = true;
         }
         shard.overtake_fills(key);
         shard.change_flight(key, |flight| flight.arounds += 1);
-        Around::Begun { has_mark }
+        // A version that another thread dropped may be this block's.
+        Around::Begun { has_mark: self.has_pending_drop() }
     }
 
     /// Ends it.

@@ -4,7 +4,7 @@
 //! absent -> slot (clean or dirty) -> page of a table (clean on one SSD, dirty on two) -> clean on one -> absent
 //! ```
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use ferrite_disk::{Clock, ReadyEvent};
@@ -32,6 +32,8 @@ pub(crate) struct CacheCore {
     pub slots: Box<[SlotState]>,
     pub buffers: BufferSet,
     pub marks: Mutex<Vec<DeadMark>>,
+    /// Marks of blocks that left the cache, until they are durable.
+    pub pending_drops: AtomicUsize,
     /// Held to store into tables and marks (LT2).
     pub stores: Mutex<()>,
     pub ghost: GhostTable,
@@ -87,6 +89,7 @@ impl CacheCore {
             slots: (0..layout.buffers * layout.pages()).map(|_| SlotState::default()).collect(),
             buffers: BufferSet::new(layout.buffers, layout.pages()),
             marks: Mutex::default(),
+            pending_drops: AtomicUsize::new(0),
             stores: Mutex::default(),
             ghost: GhostTable::new(ghost_pages),
             ssds,

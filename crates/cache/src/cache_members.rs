@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use ferrite_disk::Disk;
+use ferrite_memory::planted;
 use parking_lot::{Mutex, RwLock};
 
 use crate::cache_config::{DiskConfig, SsdConfig};
@@ -189,6 +190,10 @@ pub(crate) struct CacheDisk {
     pub writes: AtomicU64,
     /// As many of them as a flush has made durable.
     pub flushed: AtomicU64,
+    /// As many of them as a flush that failed may have lost: no later flush makes them durable.
+    lost_writes: AtomicU64,
+    /// Flushes that failed.
+    pub flush_failures: AtomicU64,
     /// When a client's request last went to the disk.
     pub used_ns: AtomicU64,
     pub reads: AtomicU64,
@@ -208,6 +213,8 @@ impl CacheDisk {
             why: Mutex::new("it was not found".into()),
             writes: AtomicU64::new(0),
             flushed: AtomicU64::new(0),
+            lost_writes: AtomicU64::new(0),
+            flush_failures: AtomicU64::new(0),
             used_ns: AtomicU64::new(0),
             reads: AtomicU64::new(0),
             errors: AtomicU64::new(0),
@@ -232,6 +239,24 @@ impl CacheDisk {
     pub fn miss(&self, why: String) {
         self.refuse(why);
         self.is_missing.store(true, Ordering::SeqCst);
+    }
+
+    /// Notes the end of a flush of the writes up to `upto`. The host may have forgotten what a flush that failed lost.
+    pub fn end_flush(&self, upto: u64, is_good: bool) {
+        if is_good {
+            self.flushed.fetch_max(upto, Ordering::SeqCst);
+        } else {
+            self.errors.fetch_add(1, Ordering::Relaxed);
+            self.flush_failures.fetch_add(1, Ordering::SeqCst);
+            self.lost_writes.fetch_max(self.writes.load(Ordering::SeqCst), Ordering::SeqCst);
+        }
+    }
+
+    /// Returns true if a flush has made the write `number` durable.
+    pub fn is_durable(&self, number: u64) -> bool {
+        let is_lost =
+            number <= self.lost_writes.load(Ordering::SeqCst) && !planted!("cache: a failed flush is forgotten");
+        number <= self.flushed.load(Ordering::SeqCst) && !is_lost
     }
 
     /// Returns true while the disk is looked for.

@@ -43,8 +43,8 @@ pub(crate) enum JobPart {
     Blocks { job: u64, block: u64, fills: Vec<bool> },
     /// Bytes of the request that go to the disk around the cache.
     Around { job: u64, keys: Vec<BlockKey> },
-    /// A block that went to the slot and goes to the disk.
-    Through { job: u64, key: BlockKey, grant: SlotGrant },
+    /// A block that went to the slot and goes to the disk, of which so many flushes had failed when the write began.
+    Through { job: u64, key: BlockKey, grant: SlotGrant, failures: u64 },
     /// A change of a part of a block, which needs the rest.
     Patch { job: u64, patch: BlockPatch },
     /// A flush of the disk's writes up to this number.
@@ -259,9 +259,11 @@ impl CacheQueue {
                 self.note_result(job, result);
                 job
             }
-            JobPart::Through { job, key, grant } => {
+            JobPart::Through { job, key, grant, failures } => {
                 let number = self.note_disk_write();
-                self.core.end_through(key, grant, result.is_ok().then_some(number));
+                let failed = self.core.disks[usize::from(self.number)].flush_failures.load(Ordering::SeqCst);
+                let is_kept = result.is_ok() && failed == failures;
+                self.core.end_through(key, grant, is_kept.then_some(number));
                 // The version is in its slot: the worker writes it to the disk again.
                 if let Err(error) = result {
                     self.core.disks[usize::from(self.number)].errors.fetch_add(1, Ordering::Relaxed);
@@ -274,10 +276,10 @@ impl CacheQueue {
                 job
             }
             JobPart::Flush { job, upto } => {
-                if result.is_ok() {
-                    self.core.disks[usize::from(self.number)].flushed.fetch_max(upto, Ordering::SeqCst);
+                self.core.disks[usize::from(self.number)].end_flush(upto, result.is_ok());
+                if let Err(error) = result {
+                    self.fail(job, error);
                 }
-                self.note_result(job, result);
                 job
             }
         }

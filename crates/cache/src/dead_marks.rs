@@ -1,5 +1,6 @@
 //! Marks of versions that do not count any more: which are waiting, and when they become durable (CA3).
 
+use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
 use ferrite_memory::planted;
@@ -14,8 +15,8 @@ pub(crate) struct DeadMark {
     page: PageRef,
     /// The epoch of the slot's buffer; 0 for a page of a table.
     epoch: u64,
-    /// True if no newer version replaced it: the block left the cache.
-    is_last: bool,
+    /// The block, if no newer version replaced this one: the block left the cache.
+    dropped: Option<BlockKey>,
 }
 
 impl CacheCore {
@@ -41,7 +42,16 @@ impl CacheCore {
             }
             0
         };
-        self.marks.lock().push(DeadMark { page, epoch, is_last });
+        let dropped = if is_last { self.key_of(page) } else { None };
+        if dropped.is_some() {
+            self.pending_drops.fetch_add(1, Ordering::SeqCst);
+        }
+        self.marks.lock().push(DeadMark { page, epoch, dropped });
+    }
+
+    /// Returns true if a block left the cache whose mark is not durable yet (CA7).
+    pub fn has_pending_drop(&self) -> bool {
+        self.pending_drops.load(Ordering::SeqCst) > 0 && !planted!("cache: a change goes around a pending drop")
     }
 
     /// Notes that the table `table` may have no live page any more.
@@ -57,12 +67,12 @@ impl CacheCore {
 
     /// Notes a page of a table that died in a slot, before the index named it (CA3).
     pub fn mark_dead(&self, page: PageRef) {
-        self.marks.lock().push(DeadMark { page, epoch: 0, is_last: false });
+        self.marks.lock().push(DeadMark { page, epoch: 0, dropped: None });
     }
 
     /// Notes a slot that recovery found to be an older version.
     pub fn mark_slot_dead(&self, slot: u32, epoch: u64) {
-        self.marks.lock().push(DeadMark { page: PageRef::slot(slot), epoch, is_last: false });
+        self.marks.lock().push(DeadMark { page: PageRef::slot(slot), epoch, dropped: None });
     }
 
     /// Removes the clean version `page` of `key` from the cache, if it is the newest. Its mark is durable after
@@ -93,16 +103,19 @@ impl CacheCore {
         if planted!("cache: dead marks are forgotten") {
             return Ok(());
         }
-        // The last version of a block dies behind the older ones: a crash must not bring one of them back (CA3).
-        let (last, replaced): (Vec<DeadMark>, Vec<DeadMark>) = marks.into_iter().partition(|mark| mark.is_last);
+        let (last, replaced): (Vec<DeadMark>, Vec<DeadMark>) =
+            marks.into_iter().partition(|mark| mark.dropped.is_some());
         self.store_marks(&replaced);
-        if !last.is_empty() {
+        // The last version of a block dies behind the older ones: a crash must not bring one of them back (CA3).
+        for marks in runs_of_different_blocks(&last) {
             if !planted!("cache: the last version dies before older ones") {
                 lease.drain()?;
             }
-            self.store_marks(&last);
+            self.store_marks(marks);
         }
-        lease.drain()
+        lease.drain()?;
+        self.pending_drops.fetch_sub(last.len(), Ordering::SeqCst);
+        Ok(())
     }
 
     fn store_marks(&self, marks: &[DeadMark]) {
@@ -114,4 +127,20 @@ impl CacheCore {
             }
         }
     }
+}
+
+/// Divides marks of dropped versions so that no run has two of one block, which may have been dropped twice.
+fn runs_of_different_blocks(marks: &[DeadMark]) -> Vec<&[DeadMark]> {
+    let (mut runs, mut first, mut known) = (Vec::new(), 0, HashSet::new());
+    for (index, mark) in marks.iter().enumerate() {
+        if !known.insert(mark.dropped) {
+            runs.push(&marks[first..index]);
+            first = index;
+            known = HashSet::from([mark.dropped]);
+        }
+    }
+    if first < marks.len() {
+        runs.push(&marks[first..]);
+    }
+    runs
 }

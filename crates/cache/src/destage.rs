@@ -47,6 +47,8 @@ pub(crate) struct DestageBatch {
     next: usize,
     flushed: bool,
     has_failed: bool,
+    /// The flushes of all disks that had failed when the batch began.
+    failures: u64,
 }
 
 impl CacheWorker {
@@ -105,8 +107,21 @@ impl CacheWorker {
         if items.is_empty() {
             return Ok(());
         }
+        let has_slots = items.iter().any(|item| item.page.is_slot());
+        let is_durable = self.core.memory.memory().fence_is_durable();
+        if has_slots && !is_durable && !planted!("cache: a slot is destaged before it is durable") {
+            // A crash must not leave an older clean version that the disk does not have any more (CA21).
+            self.core.memory.lease().barrier()?;
+        }
         self.rate.spend(items.len());
-        self.destage = Some(DestageBatch { items, open: 0, next: 0, flushed: false, has_failed: false });
+        self.destage = Some(DestageBatch {
+            items,
+            open: 0,
+            next: 0,
+            flushed: false,
+            has_failed: false,
+            failures: flush_failures(&self.core),
+        });
         let count = self.destage.as_ref().map_or(0, |batch| batch.items.len());
         for item in 0..count {
             self.read_item(item, 0);
@@ -274,22 +289,22 @@ impl CacheWorker {
     pub(crate) fn end_destage_flush(&mut self, disk: u8, upto: u64, result: ferrite_memory::Result<()>) -> Result<()> {
         let batch = self.destage.as_mut().expect("it is under way");
         batch.open -= 1;
-        match result {
-            Ok(()) => _ = self.core.disks[usize::from(disk)].flushed.fetch_max(upto, Ordering::SeqCst),
-            Err(_) => {
-                batch.has_failed = true;
-                self.core.disks[usize::from(disk)].errors.fetch_add(1, Ordering::Relaxed);
-                self.core.counters.destage_errors.add(1);
-                let of_disk = batch.items.iter_mut().filter(|item| item.key.disk() == disk);
-                of_disk.for_each(|item| item.is_written = false);
-            }
+        self.core.disks[usize::from(disk)].end_flush(upto, result.is_ok());
+        if result.is_err() {
+            batch.has_failed = true;
+            self.core.counters.destage_errors.add(1);
         }
         self.go_on_with_batch()
     }
 
     /// Makes the pages clean that the disks have durably (CA6), and drops copies that clean LEBs do not need.
     fn end_batch(&mut self) -> Result<()> {
-        let batch = self.destage.take().expect("it is under way");
+        let mut batch = self.destage.take().expect("it is under way");
+        // A flush that failed, a client's too, may have lost writes that a later flush does not bring back.
+        if batch.failures != flush_failures(&self.core) && !planted!("cache: a batch ignores a client's failed flush") {
+            batch.has_failed = true;
+            batch.items.iter_mut().for_each(|item| item.is_written = false);
+        }
         self.retry_ns = if batch.has_failed { self.core.clock.now_ns() + 1_000_000_000 } else { 0 };
         let core = Arc::clone(&self.core);
         core.change_tables(|memory| {
@@ -370,6 +385,10 @@ impl CacheWorker {
             }
         }
     }
+}
+
+fn flush_failures(core: &CacheCore) -> u64 {
+    core.disks.iter().map(|disk| disk.flush_failures.load(Ordering::SeqCst)).sum()
 }
 
 /// Returns how many of the first items are consecutive blocks of one disk.

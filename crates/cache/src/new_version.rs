@@ -114,7 +114,9 @@ impl CacheCore {
     pub fn drop_unflushed(&self, slots: &[u32]) {
         for slot in slots {
             let state = &self.slots[*slot as usize];
-            if state.is_clean() && self.is_unflushed(state.key(), state.through.load(Ordering::Acquire)) {
+            let through = state.through.load(Ordering::Acquire);
+            let is_durable = through == 0 || self.disks[usize::from(state.key().disk())].is_durable(through);
+            if state.is_clean() && !is_durable {
                 self.drop_clean(state.key(), PageRef::slot(*slot));
             }
         }

@@ -213,7 +213,8 @@ impl CacheQueue {
         self.note_disk_use();
         let (op, span) = (Op::Write(access), self.on_disk(key.block(), 1));
         let request = MemberRequest { member: Member::Disk(self.number), op, span, buffer };
-        self.start(job, request, JobPart::Through { job, key, grant });
+        let failures = self.core.disks[usize::from(self.number)].flush_failures.load(Ordering::SeqCst);
+        self.start(job, request, JobPart::Through { job, key, grant, failures });
     }
 
     /// Begins the change of a part of the block `key`.

@@ -129,10 +129,7 @@ impl CacheWorker {
         upto: u64,
         result: ferrite_memory::Result<()>,
     ) -> Result<()> {
-        match result {
-            Ok(()) => _ = self.core.disks[usize::from(disk)].flushed.fetch_max(upto, Ordering::SeqCst),
-            Err(_) => _ = self.core.disks[usize::from(disk)].errors.fetch_add(1, Ordering::Relaxed),
-        }
+        self.core.disks[usize::from(disk)].end_flush(upto, result.is_ok());
         let job = self.seals.get_mut(&seal).expect("it is under way");
         job.open -= 1;
         if job.open == 0 && !self.write_copies(seal) {
@@ -293,7 +290,7 @@ fn clean_written_through(core: &CacheCore, slots: &[u32]) {
         let state = &core.slots[*slot as usize];
         let through = state.through.load(Ordering::Acquire);
         let disk = &core.disks[usize::from(state.key().disk())];
-        if through == 0 || through > disk.flushed.load(Ordering::SeqCst) {
+        if through == 0 || !disk.is_durable(through) {
             continue;
         }
         let _shard = core.index.lock(state.key());

@@ -7,6 +7,7 @@ use ferrite_memory::planted::plant;
 
 use super::cache_rig::BLOCKS;
 use super::{CacheRig, RigShape, block_of};
+use crate::page_word::BlockKey;
 use crate::{BLOCK, CacheMode, CachePolicy, CacheSettings, StampPlace};
 
 /// A step of a script.
@@ -21,9 +22,11 @@ enum Act {
     Mode(CacheMode),
     /// Read a block twice, so that it enters the cache.
     Read(u64),
+    /// Drop a clean block, as a read of one does that no SSD gives.
+    Drop(u64),
 }
 
-use Act::{Clean, Flush, Mode, Read, Step, Trim, Write};
+use Act::{Clean, Drop, Flush, Mode, Read, Step, Trim, Write};
 
 /// Writes and seals one buffer: blocks 0, 1, 2.
 const SEAL: &[Act] = &[Write(0, 1), Write(1, 2), Write(2, 3), Step];
@@ -55,6 +58,12 @@ fn scripts() -> Vec<(&'static str, Vec<Act>)> {
             "around an overwritten block",
             with(&[Write(1, 4), Write(3, 5), Clean, Mode(CacheMode::WriteAround), Write(1, 6), Flush]),
         ),
+        ("destage a slot over a clean block", with(&[Clean, Write(1, 4), Clean])),
+        ("around a dropped block", with(&[Clean, Drop(1), Mode(CacheMode::WriteAround), Write(1, 4), Flush])),
+        (
+            "around a block that was dropped twice",
+            with(&[Clean, Drop(1), Write(1, 4), Clean, Mode(CacheMode::WriteAround), Write(1, 5), Flush]),
+        ),
         (
             "through",
             vec![Mode(CacheMode::WriteThrough), Write(0, 1), Write(1, 2), Flush, Write(2, 3), Step, Write(0, 4)],
@@ -76,6 +85,11 @@ fn apply(rig: &CacheRig, act: Act) {
         Clean => rig.clean(),
         Trim(block) => rig.disk.trim(Span::new(block * BLOCK, BLOCK), Access::Cached).expect("trimmed"),
         Mode(mode) => rig.cache.set(CacheSettings { mode, ..rig.cache.settings() }).expect("set"),
+        Drop(block) => {
+            let (core, key) = (&rig.cache.core, BlockKey::new(0, block));
+            let page = core.find(&core.index.lock(key), key).expect("it is in the cache");
+            assert!(core.drop_clean(key, page), "it is clean");
+        }
         Read(block) => (0..2).for_each(|_| _ = rig.read(block).expect("read")),
     }
 }
@@ -233,9 +247,13 @@ fn ca14_death_of_the_process_loses_nothing() {
 
 /// The script called `name` shows the bug.
 fn assert_caught(bug: &'static str, name: &str) {
+    assert_caught_by(Model::MAPPED, bug, name);
+}
+
+fn assert_caught_by(model: Model, bug: &'static str, name: &str) {
     let (_, script) = scripts().into_iter().find(|(known, _)| *known == name).expect("a script has the name");
     let _bug = plant(bug);
-    explored(&shape(Model::MAPPED), &script).expect_failure();
+    explored(&shape(model), &script).expect_failure();
 }
 
 #[test]
@@ -271,6 +289,17 @@ fn canary_page_clean_before_the_disks_flush_is_caught() {
 #[test]
 fn canary_change_around_before_the_mark_is_caught() {
     assert_caught("cache: a change goes around before the mark is durable", "around a clean block");
+}
+
+#[test]
+fn canary_change_around_a_pending_drop_is_caught() {
+    assert_caught("cache: a change goes around a pending drop", "around a dropped block");
+}
+
+#[test]
+fn canary_slot_that_is_destaged_before_it_is_durable_is_caught() {
+    let bug = "cache: a slot is destaged before it is durable";
+    assert_caught_by(Model::FILE, bug, "destage a slot over a clean block");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use ferrite_crash::World;
-use ferrite_disk::{Access, Clock, Disk, FaultAction, FaultCondition, FaultDisk, FaultPlan};
+use ferrite_disk::{Access, Clock, Disk, FaultAction, FaultCondition, FaultDisk, FaultError, FaultOp, FaultPlan};
 use ferrite_memory::planted::plant;
 
 use super::cache_rig::{BLOCKS, LEB, members_of};
@@ -112,6 +112,73 @@ fn ca6_sweep_of_failing_disk_requests_loses_nothing() {
         }
         number += 1;
     }
+}
+
+/// Writes a block through while a flush fails by which the disk loses the write. Returns true if the disk gets it again.
+fn disk_gets_what_a_failed_flush_lost() -> bool {
+    let base = RigShape::default();
+    let settings = CacheSettings { mode: CacheMode::WriteThrough, ..base.settings };
+    let shape = RigShape { settings, ..base };
+    let world = shape.world();
+    let rig = shape.open(&world).expect("it opens");
+    rig.write(3, 7);
+    let disk = world.disk(2);
+    disk.fail_nth(disk.requests());
+    rig.disk.flush().expect_err("the disk's flush fails");
+    disk.write(3 * BLOCK, &block_of(0), Access::Fua).expect("written");
+    rig.disk.flush().expect("flushed");
+    (4..6).for_each(|block| rig.write(block, 7));
+    rig.settle();
+    rig.clean();
+    disk.snapshot()[3 * BLOCK as usize..][..BLOCK as usize] == block_of(7)
+}
+
+#[test]
+fn ca6_write_that_a_failed_flush_lost_is_written_again() {
+    assert!(disk_gets_what_a_failed_flush_lost());
+}
+
+#[test]
+fn canary_failed_flush_that_is_forgotten_is_caught() {
+    let _bug = plant("cache: a failed flush is forgotten");
+    assert!(!disk_gets_what_a_failed_flush_lost());
+}
+
+/// Lets a client's flush fail while a batch is being written. Returns true if the batch stays dirty.
+fn batch_stays_dirty_behind_a_failed_flush() -> bool {
+    let shape = RigShape::default();
+    let world = shape.world();
+    let mut members = members_of(&world, &shape);
+    let disk = Arc::new(FaultDisk::new(Arc::clone(&members["disk"]), FaultPlan::default()));
+    members.insert("disk".into(), disk.clone());
+    let rig = shape.open_with(&world, members).expect("it opens");
+    let plan = |action, op| FaultPlan::of(action, FaultCondition { op: Some(op), ..FaultCondition::default() });
+    rig.cache.set(CacheSettings { mode: CacheMode::WriteAround, ..rig.cache.settings() }).expect("set");
+    rig.write(9, 1);
+    rig.cache.set(CacheSettings { mode: CacheMode::WriteBack, ..rig.cache.settings() }).expect("set");
+    (0..3).for_each(|block| rig.write(block, 10 + block));
+    disk.faults().set(plan(FaultAction::Hang, FaultOp::Write));
+    rig.cache.clean_all(true);
+    (0..3).for_each(|_| _ = rig.cache.step().expect("a step"));
+    disk.faults().set(plan(FaultAction::Error(FaultError::Io), FaultOp::Flush));
+    rig.disk.flush().expect_err("the disk's flush fails");
+    disk.faults().set(FaultPlan::default());
+    (0..5).for_each(|_| _ = rig.cache.step().expect("a step"));
+    let stays = rig.cache.dirty_bytes() == 3 * BLOCK;
+    rig.cache.worker.lock().retry_ns = 0;
+    rig.clean();
+    stays
+}
+
+#[test]
+fn ca6_batch_is_written_again_behind_a_clients_failed_flush() {
+    assert!(batch_stays_dirty_behind_a_failed_flush());
+}
+
+#[test]
+fn canary_batch_that_ignores_a_clients_failed_flush_is_caught() {
+    let _bug = plant("cache: a batch ignores a client's failed flush");
+    assert!(!batch_stays_dirty_behind_a_failed_flush());
 }
 
 /// Overwrites all LEBs of an SSD.
