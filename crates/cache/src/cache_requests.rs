@@ -75,6 +75,9 @@ pub enum CacheRequest {
         name: String,
         /// The number of the SSD.
         id: u8,
+        /// The dirty bytes that no SSD gives if this one cannot be read, which are lost.
+        #[serde(default)]
+        lose: Option<u64>,
     },
     /// Keeps an SSD that is leaving: its [`crate::SsdStats`].
     KeepSsd {

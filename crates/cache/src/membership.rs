@@ -22,6 +22,7 @@ use crate::cache_config::{PendingMember, SsdConfig};
 use crate::cache_layout::{BLOCK, SSDS_MAX};
 use crate::cache_members::{CacheSsd, SsdState};
 use crate::cache_spec::{NewSsd, add_ssd_member, ensure_may_lose, lebs_of};
+use crate::cache_worker::CacheWorker;
 use crate::member_stamp::read_stamp;
 use crate::{CacheError, Result};
 
@@ -115,12 +116,13 @@ impl Cache {
     }
 
     /// Begins to remove the SSD `id`: its dirty pages and its hot pages move to the other SSDs. [`Cache::step`] does the
-    /// rest, also after the cache was opened again. Durable on return.
+    /// rest, also after the cache was opened again. Durable on return. `lose` names the dirty bytes that no SSD gives if
+    /// this one cannot be read.
     ///
     /// # Errors
     /// [`CacheError::NotFound`]; [`CacheError::Refused`] if too few SSDs would be left, or if the SSD cannot be read and
-    /// dirty pages are only there.
-    pub fn remove_ssd(&self, id: u8) -> Result<()> {
+    /// dirty pages would be lost that `lose` does not name.
+    pub fn remove_ssd(&self, id: u8, lose: Option<u64>) -> Result<()> {
         let _membership = self.membership.lock();
         let ssd = self.ssd(id)?;
         let mut worker = self.worker.lock();
@@ -132,19 +134,29 @@ impl Cache {
                 self.core.name
             )));
         }
-        let dirty = worker.dirty_only_on(id) * BLOCK;
-        if !ssd.is_readable() && dirty > 0 {
-            return Err(CacheError::Refused(format!(
-                "{dirty} dirty bytes are only on SSD {id}, which cannot be read ({}): bring it back by `ferrite cache \
-                 online`, or lose them by `ferrite cache online --lose {dirty}`",
-                ssd.state().1
-            )));
+        let away = bytes_away(&worker, &ssd);
+        let loses = lose == Some(away) || planted!("cache: a removal of an SSD does not ask for dirty data");
+        if !loses {
+            ensure_none_away(&ssd, away)?;
         }
         self.change_ssd(id, |known| known.leaves = true)?;
         ssd.set_leaves(true);
         worker.close_space(id);
+        if away > 0 {
+            worker.forget_copies(id)?;
+        }
         self.core.worker_event.signal();
         Ok(())
+    }
+
+    /// Refuses to wait for the removal of the SSD `id` if it cannot end without a loss.
+    ///
+    /// # Errors
+    /// [`CacheError::Refused`] if the SSD cannot be read any more and has dirty pages that no other one gives.
+    pub fn ensure_removal_ends(&self, id: u8) -> Result<()> {
+        let Some(ssd) = self.core.ssds.get(id) else { return Ok(()) };
+        let away = bytes_away(&self.worker.lock(), &ssd);
+        ensure_none_away(&ssd, away)
     }
 
     /// Keeps the SSD `id`, which was being removed. Durable on return.
@@ -219,6 +231,23 @@ impl Cache {
             }
         })?)
     }
+}
+
+/// Returns the dirty bytes of `ssd` that no SSD gives; 0 while the SSD can be read.
+fn bytes_away(worker: &CacheWorker, ssd: &CacheSsd) -> u64 {
+    if ssd.is_readable() { 0 } else { worker.dirty_away_on(ssd.id) * BLOCK }
+}
+
+fn ensure_none_away(ssd: &CacheSsd, away: u64) -> Result<()> {
+    if away == 0 {
+        return Ok(());
+    }
+    Err(CacheError::Refused(format!(
+        "{away} dirty bytes are on SSD {0} and on no SSD that can be read ({1}): bring it back by `ferrite cache online`, \
+         or lose them by `ferrite cache remove-ssd --lose {away}`",
+        ssd.id,
+        ssd.state().1
+    )))
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ impl OpenCaches {
                 reply(&DroppedContent { dropped_bytes: self.open(&name)?.cache.drop_clean()? })
             }
             CacheRequest::AddSsd { name, ssd, lose } => reply(&self.add_ssd(&name, &ssd, lose)?),
-            CacheRequest::RemoveSsd { name, id } => reply(&self.remove_ssd(&name, id, progress)?),
+            CacheRequest::RemoveSsd { name, id, lose } => reply(&self.remove_ssd(&name, id, lose, progress)?),
             CacheRequest::KeepSsd { name, id } => {
                 self.open(&name)?.cache.cancel_removal(id)?;
                 reply(&self.ssd_stats(&name, id)?)
@@ -65,14 +65,21 @@ impl OpenCaches {
     }
 
     /// Removes an SSD, and returns when it has left.
-    fn remove_ssd(&self, name: &str, id: u8, progress: ProgressCall<'_>) -> Result<CacheReport, Failure> {
+    fn remove_ssd(
+        &self,
+        name: &str,
+        id: u8,
+        lose: Option<u64>,
+        progress: ProgressCall<'_>,
+    ) -> Result<CacheReport, Failure> {
         let open = self.open(name)?;
-        if open.cache.removal_left(id).is_none() {
-            open.cache.remove_ssd(id)?;
+        if open.cache.removal_left(id).is_none() || lose.is_some() {
+            open.cache.remove_ssd(id, lose)?;
         }
         let mut most = 0;
         while let Some(left) = open.cache.removal_left(id) {
             open.ensure_works()?;
+            open.cache.ensure_removal_ends(id)?;
             most = left.max(most);
             let what = format!("moving what SSD {id} has");
             if !progress(Progress { done: most - left, total: most, what }) {

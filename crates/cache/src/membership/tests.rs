@@ -49,7 +49,7 @@ fn ssds(rig: &CacheRig) -> Vec<(u8, SsdState)> {
 }
 
 fn remove_at_once(rig: &CacheRig, id: u8) {
-    rig.cache.remove_ssd(id).expect("it may leave");
+    rig.cache.remove_ssd(id, None).expect("it may leave");
     for _ in 0..50 {
         if rig.cache.removal_left(id).is_none() {
             return;
@@ -132,7 +132,7 @@ fn cm3_removed_ssd_keeps_nothing_and_loses_nothing() {
         assert_filled(&rig, 12).unwrap();
         assert!(world.disk(1).snapshot()[..8192].iter().all(|byte| *byte == 0), "its stamp is erased");
         assert_eq!(rig.pool.members().unwrap().len(), ssds_count, "one SSD less, and the disk");
-        assert!(matches!(rig.cache.remove_ssd(1), Err(CacheError::NotFound(_))));
+        assert!(matches!(rig.cache.remove_ssd(1, None), Err(CacheError::NotFound(_))));
     }
 }
 
@@ -174,6 +174,76 @@ fn mp2_ssd_that_failed_leaves_without_its_stamp_or_is_refused_as_data() {
     }
 }
 
+/// Returns a rig whose SSD 1 has failed with the only copies of some dirty pages, their bytes, and the blocks that can
+/// still be read.
+fn failed_alone(world: &World, shape: &RigShape) -> (CacheRig, u64, Vec<u64>) {
+    let rig = shape.open(world).unwrap();
+    fill(&rig, 9);
+    rig.cache.core.fail_ssd(&rig.cache.core.ssds.get(1).unwrap(), "a test says so");
+    let kept: Vec<u64> = (0..9).filter(|block| rig.read(*block).is_ok()).collect();
+    assert!((1..9).contains(&kept.len()), "each SSD has some");
+    let bytes = (9 - kept.len() as u64) * crate::BLOCK;
+    (rig, bytes, kept)
+}
+
+#[test]
+fn removal_of_the_last_copies_loses_only_what_the_user_names() {
+    let base = shape(2);
+    let shape = RigShape { settings: CacheSettings { copies: CopyRule::One, ..base.settings }, ..base };
+    let world = shape.world();
+    let kept = {
+        let (rig, bytes, kept) = failed_alone(&world, &shape);
+        for lose in [None, Some(0), Some(bytes + 4096)] {
+            let refused = rig.cache.remove_ssd(1, lose).unwrap_err().to_string();
+            assert!(refused.contains(&format!("remove-ssd --lose {bytes}")), "{refused}");
+        }
+        assert_eq!(rig.cache.removal_left(1), None, "it is not leaving");
+        rig.cache.remove_ssd(1, Some(bytes)).unwrap();
+        rig.settle();
+        assert_eq!(rig.cache.removal_left(1), None, "it left");
+        kept
+    };
+    let rig = shape.open(&world).unwrap();
+    assert_eq!(ssds(&rig), [(0, SsdState::Online)]);
+    for block in 0..BLOCKS {
+        let version = if kept.contains(&block) { 100 + block } else { 0 };
+        assert!(rig.read(block).unwrap() == block_of(version), "block {block}");
+    }
+    rig.clean();
+}
+
+#[test]
+fn ssd_that_fails_while_it_leaves_keeps_its_last_copies_until_the_user_names_them() {
+    let base = shape(2);
+    let shape = RigShape { settings: CacheSettings { copies: CopyRule::One, ..base.settings }, ..base };
+    let world = shape.world();
+    let rig = shape.open(&world).unwrap();
+    fill(&rig, 9);
+    rig.cache.remove_ssd(1, None).unwrap();
+    rig.cache.ensure_removal_ends(1).unwrap();
+    let dirty = rig.cache.dirty_bytes();
+    rig.cache.core.fail_ssd(&rig.cache.core.ssds.get(1).unwrap(), "a test says so");
+    rig.settle();
+    assert!(rig.cache.removal_left(1).is_some(), "it does not leave");
+    assert_eq!(rig.cache.dirty_bytes(), dirty);
+    let refused = rig.cache.ensure_removal_ends(1).unwrap_err().to_string();
+    let bytes: u64 = refused.split("--lose ").nth(1).unwrap().trim_end_matches('`').parse().unwrap();
+    rig.cache.remove_ssd(1, Some(bytes)).unwrap();
+    rig.settle();
+    assert_eq!(rig.cache.removal_left(1), None);
+    assert_eq!(rig.cache.dirty_bytes(), dirty - bytes);
+}
+
+#[test]
+fn canary_removal_of_an_ssd_that_does_not_ask_is_caught() {
+    let base = shape(2);
+    let shape = RigShape { settings: CacheSettings { copies: CopyRule::One, ..base.settings }, ..base };
+    let world = shape.world();
+    let (rig, ..) = failed_alone(&world, &shape);
+    let _bug = plant("cache: a removal of an SSD does not ask for dirty data");
+    assert!(rig.cache.remove_ssd(1, None).is_ok());
+}
+
 #[test]
 fn removal_continues_behind_a_reopening_and_can_be_cancelled() {
     let shape = shape(2);
@@ -181,9 +251,9 @@ fn removal_continues_behind_a_reopening_and_can_be_cancelled() {
     {
         let rig = shape.open(&world).unwrap();
         fill(&rig, 9);
-        rig.cache.remove_ssd(1).unwrap();
+        rig.cache.remove_ssd(1, None).unwrap();
         assert!(rig.cache.removal_left(1).unwrap() > 0);
-        let refused = rig.cache.remove_ssd(0).unwrap_err().to_string();
+        let refused = rig.cache.remove_ssd(0, None).unwrap_err().to_string();
         assert!(refused.contains("add one first"), "{refused}");
     }
     let rig = shape.open(&world).unwrap();
@@ -308,7 +378,7 @@ fn removal_waits_for_a_reader() -> bool {
         (0..core.memory.tables()).find(|table| core.memory.table_state(*table).live.load(Relaxed) > 0 && is_on(table));
     let state = core.memory.table_state(table.expect("a table names SSD 1"));
     state.readers.fetch_add(1, Relaxed);
-    rig.cache.remove_ssd(1).unwrap();
+    rig.cache.remove_ssd(1, None).unwrap();
     rig.settle();
     let waits = rig.cache.removal_left(1).is_some_and(|left| left > 0);
     state.readers.fetch_sub(1, Relaxed);

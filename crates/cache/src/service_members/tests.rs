@@ -48,7 +48,7 @@ fn an_ssd_is_replaced_while_the_cache_is_used() {
     let name = || "c".to_string();
     let added: SsdStats = ask(&mut access, &CacheRequest::AddSsd { name: name(), ssd: member("s2"), lose: None });
     assert_eq!((added.id, added.state), (2, SsdState::Online));
-    let left: CacheReport = ask(&mut access, &CacheRequest::RemoveSsd { name: name(), id: 0 });
+    let left: CacheReport = ask(&mut access, &CacheRequest::RemoveSsd { name: name(), id: 0, lose: None });
     assert_eq!((left.ssds, left.ssds_online), (2, Some(2)));
     assert_eq!(read(&*front), 5);
     let failure = refused(&mut access, &CacheRequest::KeepSsd { name: name(), id: 0 });

@@ -52,6 +52,9 @@ pub struct RemoveSsd {
     /// Keep the SSD, which is leaving
     #[arg(long)]
     cancel: bool,
+    /// Remove an SSD that cannot be read: the dirty bytes that are only there, which are lost
+    #[arg(long, value_name = "BYTES", value_parser = size::parse, conflicts_with = "cancel")]
+    lose: Option<u64>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -132,13 +135,13 @@ impl AddSsd {
 
 impl RemoveSsd {
     pub fn run(self) -> Outcome {
-        let Self { cache: InPool { pool, words: SsdOfCache { name, id } }, cancel, json } = self;
+        let Self { cache: InPool { pool, words: SsdOfCache { name, id } }, cancel, lose, json } = self;
         let pool = pool.path()?;
         if cancel {
             let kept: SsdStats = command_pool::ask(&pool, CacheRequest::KeepSsd { name, id }, None)?;
             return print(json, &kept, show_ssd);
         }
-        let left: CacheReport = command_pool::ask(&pool, CacheRequest::RemoveSsd { name, id }, None)?;
+        let left: CacheReport = command_pool::ask(&pool, CacheRequest::RemoveSsd { name, id, lose }, None)?;
         print(json, &left, show_line)
     }
 }

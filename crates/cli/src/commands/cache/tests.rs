@@ -100,6 +100,7 @@ fn members_are_named_by_numbers_and_names() {
     for line in [
         "add-ssd p c /s --lose 1M",
         "remove-ssd p c 3 --cancel",
+        "remove-ssd p c 3 --lose 4K",
         "online p c 0",
         "add-disk p c db=/d --stamp none",
         "remove-disk p c db",
@@ -109,7 +110,14 @@ fn members_are_named_by_numbers_and_names() {
     ] {
         assert!(parsed(line).is_ok(), "{line}: {:?}", parsed(line).err());
     }
-    for line in ["remove-ssd p c x", "online p c 300", "forget p c --clean --lose 1", "add-disk c", "remove"] {
+    for line in [
+        "remove-ssd p c x",
+        "remove-ssd p c 3 --cancel --lose 1",
+        "online p c 300",
+        "forget p c --clean --lose 1",
+        "add-disk c",
+        "remove",
+    ] {
         assert!(parsed(line).is_err(), "{line}");
     }
     let Ok(Cache::Forget(forget)) = parsed("forget p c") else { panic!("understood") };
