@@ -15,9 +15,10 @@
 //! - CA4. A buffer is free only when its table is valid or its slots are dead. A table is valid only when each copy that
 //!   it names was written and a flush of its SSD, begun after that, succeeded.
 //! - CA5. The copies of a LEB are on different SSDs.
-//! - CA6. A page is clean only after a flush of the disk, begun after the page's write had completed, succeeded.
-//! - CA7. A change goes around the cache only if the block is not dirty and not being destaged; over a clean version only
-//!   after its dead mark is durable.
+//! - CA6. A page is clean only after a flush of the disk, begun after the page's write had completed, succeeded. No flush
+//!   of the disk failed since that write began.
+//! - CA7. A change goes around the cache only if the block is not dirty and not being destaged; over a clean version, also
+//!   one that was dropped before, only after its dead mark is durable.
 //! - CA8. What was read from the disk enters the cache only if the block did not change since the read began.
 //! - CA9. A LEB is written only if no durable table names it and no request reads it. It is written once, whole.
 //! - CA10. No byte of an SSD reaches a client before its sum verified. No byte of a disk reaches a client if a dirty
@@ -39,7 +40,8 @@
 //! - CA20. A dirty page none of whose copies can be read is an error to read, is reported by its block, and is nothing
 //!   else until it is overwritten.
 //! - CA21. A clean version is what the disk has after a crash. A version that was read while no flush covered all writes of
-//!   the disk does not count after a crash, and becomes a page of a LEB only behind a flush.
+//!   the disk does not count after a crash, and becomes a page of a LEB only behind a flush. A slot is durable before its
+//!   version is written to the disk.
 //!
 //! Sources: the Flash Cache of "A Storage Class Memory Architecture for Flash-Backed DRAM" (populate buffers, LEB array,
 //! logging and checkpoint of the hash table; here the slots' headers are the log and the tables its checkpoint), and the

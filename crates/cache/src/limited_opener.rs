@@ -1,8 +1,8 @@
 //! Members that are opened, read and stamped within a time limit, so that a device that hangs holds no caller for ever.
 //!
-//! - ML1. A call of [`LimitedOpener::open`] and each request of the disk that it returns end within the limit, except
+//! - LO1. A call of [`LimitedOpener::open`] and each request of the disk that it returns end within the limit, except
 //!   requests by a queue, whose owner has deadlines of its own.
-//! - ML2. While a device has not ended a request that was given up, nothing else is requested of the disk, and its address
+//! - LO2. While a device has not ended a request that was given up, nothing else is requested of the disk, and its address
 //!   is not opened again: a late write must not land in a member that is used again (CA11).
 
 use std::collections::{HashMap, HashSet};
@@ -29,7 +29,7 @@ pub(crate) struct LimitedOpener {
     late: Arc<LateAddresses>,
 }
 
-/// The addresses of disks that have not ended a request that was given up (ML2).
+/// The addresses of disks that have not ended a request that was given up (LO2).
 #[derive(Default)]
 struct LateAddresses(Mutex<HashSet<String>>);
 

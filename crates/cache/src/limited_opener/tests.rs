@@ -1,4 +1,4 @@
-//! Members that hang (ML1, ML2).
+//! Members that hang (LO1, LO2).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -56,7 +56,7 @@ fn hang() -> FaultPlan {
 }
 
 #[test]
-fn ml1_opening_that_hangs_ends_in_time_and_is_found_later() {
+fn lo1_opening_that_hangs_ends_in_time_and_is_found_later() {
     let members = HashMap::from([("a".to_string(), Arc::new(RamDisk::new(BLOCK)) as Arc<dyn Disk>)]);
     let inner = HangingOpener::new(members);
     let opener = LimitedOpener::new(inner.clone(), LIMIT);
@@ -72,7 +72,7 @@ fn ml1_opening_that_hangs_ends_in_time_and_is_found_later() {
 }
 
 #[test]
-fn ml2_disk_with_a_late_request_is_not_used_before_it_has_ended() {
+fn lo2_disk_with_a_late_request_is_not_used_before_it_has_ended() {
     let disk = faulty(RamDisk::new(4 * BLOCK));
     let members = HashMap::from([("a".to_string(), disk.clone() as Arc<dyn Disk>)]);
     let opener = LimitedOpener::new(HangingOpener::new(members), LIMIT);
@@ -115,7 +115,7 @@ fn step_until(rig: &CacheRig, wanted: SsdState) {
 }
 
 #[test]
-fn ml1_ssd_whose_stamp_hangs_is_missing_until_it_answers() {
+fn lo1_ssd_whose_stamp_hangs_is_missing_until_it_answers() {
     let shape = RigShape { ssds: 3, ..RigShape::default() };
     let world = shape.world();
     let mut members = members_of(&world, &shape);
