@@ -196,9 +196,10 @@ impl Cache {
 
     /// Returns true if members have to move to a new generation, are looked for, or can leave.
     fn has_member_work(&self) -> bool {
-        let is_leaving = |ssd: &Arc<CacheSsd>| ssd.leaves.load(Ordering::SeqCst);
+        let may_leave =
+            |ssd: &Arc<CacheSsd>| ssd.leaves.load(Ordering::SeqCst) && self.worker.lock().left_on(ssd.id) == 0;
         !self.core.may_write_members.load(Ordering::SeqCst)
-            || self.core.ssds.all().iter().any(is_leaving)
+            || self.core.ssds.all().iter().any(may_leave)
             || self.is_look_due()
     }
 
