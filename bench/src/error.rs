@@ -28,6 +28,9 @@ pub enum Error {
     /// An error of the file system.
     #[error(transparent)]
     Fs(#[from] ferrite_fs::Error),
+    /// An error of the cache.
+    #[error(transparent)]
+    Cache(#[from] ferrite_cache::CacheError),
     /// An error of the simulator.
     #[error(transparent)]
     Simulation(#[from] ferrite_sim::Error),

@@ -2,8 +2,8 @@
 
 use crate::session::Experiment;
 use crate::{
-    alternatives, barriers, buffering, db_log, ftl, llc, media, objects, pace, protection, superpages, write_schemes,
-    zones,
+    alternatives, barriers, buffering, db_log, flash_cache, ftl, llc, media, multi_ssd, objects, pace, protection,
+    superpages, write_schemes, zones,
 };
 
 /// Every experiment.
@@ -21,6 +21,8 @@ pub const EXPERIMENTS: &[Experiment] = &[
     superpages::EXPERIMENT,
     alternatives::EXPERIMENT,
     ftl::EXPERIMENT,
+    flash_cache::EXPERIMENT,
+    multi_ssd::EXPERIMENT,
 ];
 
 /// The experiment called `name`.

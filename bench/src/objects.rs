@@ -13,6 +13,8 @@ mod media;
 pub(crate) mod peers;
 mod updates;
 
+pub(crate) use updates::refused;
+
 /// The durations of the experiment.
 pub(crate) struct UpdatePlan {
     rounds: usize,

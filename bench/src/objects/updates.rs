@@ -72,7 +72,7 @@ impl UpdatedStore {
     }
 }
 
-pub(super) fn refused(error: ferrite_object::Error) -> Error {
+pub fn refused(error: ferrite_object::Error) -> Error {
     Error::server("objects", error.to_string())
 }
 

@@ -29,7 +29,7 @@ const PACKAGES: &[PackageRow] = &[
     row(
         "bench",
         "experiments, beside the papers and beside peers",
-        &["disk-address", "mount", "devnode", "sim", "fs-client", "sqlite-log", "block", "object", "wal"],
+        &["disk-address", "mount", "devnode", "sim", "fs-client", "sqlite-log", "block", "cache", "object", "wal"],
     ),
     row(
         "daemon",

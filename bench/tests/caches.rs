@@ -1,0 +1,42 @@
+//! The experiments on caches of SSDs run whole, and report every case with every subject.
+
+use std::collections::BTreeSet;
+
+use ferrite_bench::BenchReport;
+
+mod support;
+
+fn subjects<'a>(report: &'a BenchReport, case: &str) -> BTreeSet<&'a str> {
+    report.rows.iter().filter(|row| row.case == case).map(|row| row.subject.as_str()).collect()
+}
+
+#[test]
+fn multi_ssd_measures_every_cache_and_a_dead_ssd_loses_nothing() {
+    let report = support::run("multi-ssd", None, None);
+    let cached = ["ferrite", "the paper's policy", "RAID-1", "RAID-0"];
+    for mix in ["9:1", "1:1"] {
+        let case = |measure: &str| format!("{mix}, zipf 0.5, flash 60 %: {measure}");
+        for measure in ["hit ratio", "SSD bytes a byte", "LEBs of SSD 0", "LEBs of SSD 1"] {
+            assert_eq!(subjects(&report, &case(measure)), cached.into(), "{}", case(measure));
+        }
+        let all = cached.into_iter().chain(["no cache"]).collect();
+        assert_eq!(subjects(&report, &case("requests")), all);
+        let inserts =
+            ["LEBs of SSD 0", "LEBs of SSD 1"].map(|ssd| report.row(&case(ssd), "RAID-1").expect("a row").value);
+        assert_eq!(inserts[0], inserts[1], "a mirror writes the same to both SSDs");
+    }
+    assert!(report.verdict.contains("requests 0 failed, and 0 read wrong data"), "{}", report.verdict);
+    support::assert_drawn(&report, &["Figure 4.5", "Figures 4.6 and 4.7", "while an SSD dies"]);
+}
+
+#[test]
+fn flash_cache_measures_every_scheme_on_both_kinds_of_drives() {
+    let report = support::run("flash-cache", None, None);
+    let cases: BTreeSet<&str> = report.rows.iter().map(|row| row.case.as_str()).collect();
+    assert_eq!(cases.len(), 4, "{cases:?}");
+    for case in cases {
+        let all = ["base", "flush", "write-through", "nt", "nt and logged table"];
+        assert_eq!(subjects(&report, case), all.into(), "{case}");
+    }
+    support::assert_drawn(&report, &["Figure 6", "over RAM disks"]);
+}
