@@ -13,11 +13,12 @@ use crate::options::Length;
 use crate::report::{claim, rows};
 use crate::rounds::Series;
 use crate::session::{BenchSession, Experiment};
-use crate::verdict::{figure, line, values};
+use crate::verdict::{figure, line, ratios, values};
 use crate::{Result, machine};
 
 mod cache_kind;
 mod closed_loop;
+mod destage_latency;
 mod drive_set;
 mod killed;
 
@@ -54,6 +55,7 @@ fn run(session: &mut BenchSession<'_>) -> Result<()> {
         let figures: Vec<MultiFigures> = figures.by_ref().take(CacheKind::ALL.len()).collect();
         add_rows(session, case, &figures);
     }
+    destage_latency::measure(session, &sizes)?;
     killed::measure(session, &sizes)
 }
 
@@ -148,6 +150,12 @@ pub const EXPERIMENT: Experiment = Experiment {
         line("beside the paper's policy, 1:1", "1:1, zipf 0.5*"),
         figure("hits", "ferrite").case(": hit ratio").beside("the paper's policy").fine(),
         figure("bytes written to SSDs", "ferrite").case(": SSD bytes a byte").beside("the paper's policy"),
+        line(
+            "p99 of a request while all dirty pages are destaged, beside none, wanted 2 at most",
+            "*: p99 of a request",
+        ),
+        figure("9:1", "destaging").case("").except("1:1*"),
+        figure("1:1", "destaging").case("").except("9:1*"),
         line("requests a second while an SSD dies and is replaced", ""),
         figure("before", "ferrite").case("before*").value(""),
         figure("while it is dead", "ferrite").case("dead*").value(""),
@@ -161,6 +169,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     charts: &[
         values("Figure 4.5: requests a second", "*zipf 0.5*: requests"),
         values("Figures 4.6 and 4.7: hit ratio of reads", "*zipf 0.5*: hit ratio"),
+        ratios("A request's p99 while dirty pages are destaged", "*: p99 of a request"),
         values("Requests a second while an SSD dies and is replaced", "*: an SSD dies and is replaced"),
         values("Bytes written to SSDs for each byte of clients", "*: SSD bytes a byte"),
     ],

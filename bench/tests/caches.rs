@@ -25,8 +25,16 @@ fn multi_ssd_measures_every_cache_and_a_dead_ssd_loses_nothing() {
             ["LEBs of SSD 0", "LEBs of SSD 1"].map(|ssd| report.row(&case(ssd), "RAID-1").expect("a row").value);
         assert_eq!(inserts[0], inserts[1], "a mirror writes the same to both SSDs");
     }
-    assert!(report.verdict.contains("requests 0 failed, and 0 read wrong data"), "{}", report.verdict);
-    support::assert_drawn(&report, &["Figure 4.5", "Figures 4.6 and 4.7", "while an SSD dies"]);
+    assert!(
+        report.verdict.contains("requests 0 failed and 0 read wrong data, 0 bytes were lost"),
+        "{}",
+        report.verdict
+    );
+    for mix in ["9:1", "1:1"] {
+        let case = format!("{mix}, zipf 0.5, flash 60 %: p99 of a request");
+        assert_eq!(subjects(&report, &case), ["no destaging", "destaging"].into(), "{case}");
+    }
+    support::assert_drawn(&report, &["Figure 4.5", "Figures 4.6 and 4.7", "p99", "while an SSD dies"]);
 }
 
 #[test]

@@ -46,6 +46,7 @@ struct LoopClient {
     queue: Box<dyn Queue>,
     /// When the next request is due; `None` while one is in flight.
     ready_ns: Option<u64>,
+    submitted_ns: u64,
     buffer: Vec<u8>,
     block: u32,
     is_write: bool,
@@ -69,6 +70,8 @@ pub struct ClosedLoop<'a> {
     versions: Vec<BlockVersion>,
     random: BenchRandom,
     counts: LoopCounts,
+    /// The nanoseconds of each request that has ended, while they are wanted.
+    latencies_ns: Option<Vec<f64>>,
     /// When the cache's worker is due.
     worker_ns: u64,
 }
@@ -91,6 +94,7 @@ impl<'a> ClosedLoop<'a> {
             Ok(LoopClient {
                 queue: disk.queue()?.expect("a simulated drive and a cached disk have queues"),
                 ready_ns: Some(drives.now_ns() + number),
+                submitted_ns: 0,
                 buffer: vec![0; REQUEST_BYTES as usize],
                 block: 0,
                 is_write: false,
@@ -105,6 +109,7 @@ impl<'a> ClosedLoop<'a> {
             versions: vec![BlockVersion::default(); (disk.geometry().size / REQUEST_BYTES) as usize],
             random: BenchRandom::new(seed),
             counts: LoopCounts::default(),
+            latencies_ns: None,
             worker_ns: 0,
         })
     }
@@ -123,6 +128,15 @@ impl<'a> ClosedLoop<'a> {
     /// Runs until the clock shows `until_ns`.
     pub fn run_until_ns(&mut self, until_ns: u64) -> Result<()> {
         self.run_until(|of| of.drives.now_ns() >= until_ns)
+    }
+
+    /// Runs until `least` more requests have ended, then while `continues` returns true, up to `most` requests. Returns the
+    /// nanoseconds of each request that ended.
+    pub fn latencies_ns(&mut self, [least, most]: [u64; 2], continues: impl Fn() -> bool) -> Result<Vec<f64>> {
+        let begun = self.ended();
+        self.latencies_ns = Some(Vec::new());
+        self.run_until(|of| of.ended() >= begun + most || (of.ended() >= begun + least && !continues()))?;
+        Ok(self.latencies_ns.take().unwrap_or_default())
     }
 
     fn ended(&self) -> u64 {
@@ -171,6 +185,7 @@ impl<'a> ClosedLoop<'a> {
         let client = &mut self.clients[number];
         let mut buffer = std::mem::take(&mut client.buffer);
         (client.ready_ns, client.block, client.is_write, client.oldest) = (None, block, is_write, version.ended);
+        client.submitted_ns = now_ns;
         let op = if is_write {
             version.begun += 1;
             fill_with(&mut buffer, word(block, version.begun));
@@ -207,6 +222,10 @@ impl<'a> ClosedLoop<'a> {
         }
         client.buffer = completion.buffer;
         client.buffer.resize(REQUEST_BYTES as usize, 0);
-        client.ready_ns = Some(self.drives.now_ns() + THINK_NS);
+        let now_ns = self.drives.now_ns();
+        client.ready_ns = Some(now_ns + THINK_NS);
+        if let Some(latencies_ns) = &mut self.latencies_ns {
+            latencies_ns.push((now_ns - client.submitted_ns) as f64);
+        }
     }
 }
