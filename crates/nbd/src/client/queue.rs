@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use ferrite_disk::{Completion, Op, Queue, Request, Wait};
-use ferrite_memory::{Error, Result, Span};
+use ferrite_memory::{Error, Result, Span, planted};
 use rustix::event::{EventfdFlags, epoll, eventfd};
 
 use super::connection::Connection;
@@ -17,6 +17,8 @@ pub(super) struct NbdQueue {
     number: u64,
     /// Readable when the socket is, or when another caller received a reply of this queue (C8).
     readable: OwnedFd,
+    /// True until the connection is lost: a closed socket would be readable for ever (C8).
+    watches_socket: bool,
     in_flight: usize,
 }
 
@@ -29,7 +31,7 @@ impl NbdQueue {
             epoll::add(&readable, part, epoll::EventData::new_u64(0), epoll::EventFlags::IN).map_err(refused)?;
         }
         let number = connection.lock().open_queue(event);
-        Ok(Self { connection: Arc::clone(connection), number, readable, in_flight: 0 })
+        Ok(Self { connection: Arc::clone(connection), number, readable, watches_socket: true, in_flight: 0 })
     }
 }
 
@@ -60,6 +62,13 @@ impl Queue for NbdQueue {
     fn collect(&mut self, wait: Wait, completions: &mut Vec<Completion>) -> Result<usize> {
         let count = self.connection.collect(self.number, wait, completions);
         self.in_flight -= count;
+        if self.watches_socket && self.connection.lock().lost.is_some() {
+            // Every job has ended, so nothing more arrives.
+            self.watches_socket = planted!("nbd: a queue watches a lost connection");
+            if !self.watches_socket {
+                epoll::delete(&self.readable, self.connection.link.socket()).map_err(refused)?;
+            }
+        }
         Ok(count)
     }
 

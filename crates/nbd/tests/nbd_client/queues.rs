@@ -209,3 +209,29 @@ fn a_queue_waits_as_asked() {
     queue.collect(Wait::Forever, &mut done).unwrap();
     assert!(done[1].result.is_err(), "the connection is lost");
 }
+
+/// Returns true if the descriptors of two queues are readable after the connection was lost and both have collected.
+fn is_readable_after_a_loss(bug: Option<&str>) -> bool {
+    let mut stage = Stage::new();
+    let disk = stage.connect();
+    let mut queues = [open(&disk), open(&disk)];
+    assert_eq!(stage.listening.take().unwrap().stop(), 0);
+    let _bug = bug.map(plant);
+    queues.iter_mut().any(|queue| {
+        let mut done: Vec<_> = queue.submit(read(1, 0, 512)).into_iter().collect();
+        queue.collect(Wait::Forever, &mut done).unwrap();
+        assert!(done[0].result.is_err(), "the connection is lost");
+        is_readable(queue.descriptor())
+    })
+}
+
+/// C8: the owner of a queue whose connection is lost is not woken again and again.
+#[test]
+fn c8_a_lost_connection_wakes_its_queues_once() {
+    assert!(!is_readable_after_a_loss(None));
+}
+
+#[test]
+fn canary_a_queue_that_a_lost_connection_wakes_for_ever_is_found() {
+    assert!(is_readable_after_a_loss(Some("nbd: a queue watches a lost connection")));
+}
