@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize
 use std::sync::{Arc, Weak};
 
 use ferrite_disk::{Clock, ReadyEvent};
+use ferrite_memory::Error;
 use ferrite_pool::{ChangeGate, Result};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
@@ -15,7 +16,7 @@ use crate::buffer_set::BufferSet;
 use crate::cache_config::NumberedConfig;
 use crate::cache_counters::CacheCounters;
 use crate::cache_index::{CacheIndex, IndexShard};
-use crate::cache_members::{CacheSsd, DiskSet, SsdSet, SsdState};
+use crate::cache_members::{CacheSsd, DiskSet, SsdSet, SsdState, is_gone};
 use crate::cache_memory::CacheMemory;
 use crate::cache_settings::{CachePolicy, CacheSettings};
 use crate::dead_marks::DeadMark;
@@ -228,15 +229,31 @@ impl CacheCore {
 
     /// Stops using `ssd`, whose pages are read from their other copies and from the disks.
     pub fn fail_ssd(&self, ssd: &CacheSsd, why: &str) {
-        if ssd.set_state(SsdState::Failed, why.into(), self.clock.now_ns()) {
+        self.leave_ssd(ssd, SsdState::Failed, why);
+    }
+
+    fn leave_ssd(&self, ssd: &CacheSsd, state: SsdState, why: &str) {
+        if ssd.is_readable() && ssd.set_state(state, why.into(), self.clock.now_ns()) {
             self.failures.fetch_add(1, Ordering::SeqCst);
             self.worker_event.signal();
             self.wake_waiters();
         }
     }
 
-    /// Notes an error of `ssd`, which may fail by it.
-    pub fn note_ssd_error(&self, ssd: &CacheSsd, why: &str) {
+    /// Notes that a request to `ssd` failed. The SSD is missing if it cannot be reached any more, and has failed after too
+    /// many errors, or at once after a failed flush, because the host may have forgotten what that lost.
+    pub fn note_ssd_error(&self, ssd: &CacheSsd, error: &Error, of_flush: bool) {
+        if is_gone(error) {
+            self.leave_ssd(ssd, SsdState::Missing, &error.to_string());
+        } else if of_flush {
+            self.fail_ssd(ssd, &format!("a flush failed: {error}"));
+        } else {
+            self.count_ssd_error(ssd, &error.to_string());
+        }
+    }
+
+    /// Counts an error of `ssd`, which may fail by it.
+    pub fn count_ssd_error(&self, ssd: &CacheSsd, why: &str) {
         if ssd.note_error(self.clock.now_ns()) {
             self.fail_ssd(ssd, &format!("it had too many errors, the last one: {why}"));
         }
@@ -272,6 +289,17 @@ impl CacheCore {
     pub fn is_degraded(&self) -> bool {
         let writable = self.ssds.all().iter().filter(|ssd| ssd.is_writable()).count();
         writable < self.settings().copies_of(true)
+    }
+
+    /// Returns true if too few SSDs are left for the copies of dirty pages, also if each one comes back that is missing for
+    /// less than the grace.
+    pub fn lacks_ssds(&self, now_ns: u64) -> bool {
+        let settings = self.settings();
+        let may_return = |ssd: &CacheSsd| {
+            ssd.state().0 == SsdState::Missing && now_ns.saturating_sub(ssd.since_ns()) < settings.grace_ns
+        };
+        let usable = self.ssds.all().iter().filter(|ssd| ssd.is_writable() || may_return(ssd)).count();
+        usable < settings.copies_of(true)
     }
 
     /// Registers `event`, which is signalled when a buffer is free or a conflicting request has ended.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use ferrite_disk::Disk;
-use ferrite_memory::planted;
+use ferrite_memory::{Error, planted};
 use parking_lot::{Mutex, RwLock};
 
 use crate::cache_config::{DiskConfig, SsdConfig};
@@ -21,7 +21,7 @@ pub enum SsdState {
     Leaving,
     /// It did not answer, or answered with too many errors. It is not used.
     Failed,
-    /// It was not found, or is not reached any more.
+    /// It was not found, or cannot be reached any more. It is looked for, and comes back with its content.
     Missing,
 }
 
@@ -29,6 +29,21 @@ pub enum SsdState {
 const ERRORS_MAX: u32 = 8;
 /// The time after which half of the errors are forgotten.
 const ERRORS_NS: u64 = 600_000_000_000;
+
+/// Returns true if `error` says that the member cannot be reached until it is opened again: the device was removed, or the
+/// connection was lost. Only LEBs that were flushed before count (CA4), so the member may come back with its content.
+pub(crate) fn is_gone(error: &Error) -> bool {
+    use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset};
+    match error {
+        Error::Poisoned(_) => true,
+        Error::Io { source, .. } => {
+            let removed = [rustix::io::Errno::NODEV, rustix::io::Errno::NXIO].map(|errno| errno.raw_os_error());
+            matches!(source.kind(), ConnectionAborted | ConnectionReset | BrokenPipe)
+                || source.raw_os_error().is_some_and(|errno| removed.contains(&errno))
+        }
+        _ => false,
+    }
+}
 
 #[derive(Default)]
 struct SsdErrors {

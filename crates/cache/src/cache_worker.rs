@@ -193,18 +193,20 @@ impl CacheWorker {
         }
     }
 
-    /// Records SSDs that failed, so that a restart does not trust them.
+    /// Writes nothing more to SSDs that are not used any more, and records those that failed, so that a restart does not
+    /// trust them.
     pub fn look_at_failures(&mut self) -> Result<()> {
         let failures = self.core.failures.load(Ordering::SeqCst);
         if failures == self.failures_seen {
             return Ok(());
         }
         self.failures_seen = failures;
-        let failed = self.core.ssds.all().into_iter().filter(|ssd| ssd.state().0 == SsdState::Failed);
-        let failed: Vec<_> = failed.collect();
-        for ssd in &failed {
-            self.space.forget(ssd.id);
-            self.discards.retain(|place| place.ssd != ssd.id);
+        let mut failed = self.core.ssds.all();
+        failed.retain(|ssd| !ssd.is_readable());
+        failed.iter().for_each(|ssd| self.close_space(ssd.id));
+        failed.retain(|ssd| ssd.state().0 == SsdState::Failed);
+        if failed.is_empty() {
+            return Ok(());
         }
         self.core.change_config(|config| {
             for ssd in &failed {

@@ -52,7 +52,7 @@ pub(crate) struct DestageBatch {
 }
 
 impl CacheWorker {
-    /// Returns how many pages should go now.
+    /// Returns how many pages of tables should go now.
     fn wanted(&mut self, now_ns: u64) -> usize {
         let dirty = self.core.dirty.load(Ordering::Relaxed).max(0) as u64;
         let settings = self.core.settings();
@@ -61,7 +61,8 @@ impl CacheWorker {
         if dirty == 0 {
             return 0;
         }
-        let is_all = self.core.clean_all.load(Ordering::SeqCst) || self.core.is_degraded() || self.needs_clean_victim();
+        let is_all =
+            self.core.clean_all.load(Ordering::SeqCst) || self.core.lacks_ssds(now_ns) || self.needs_clean_victim();
         if is_all || dirty > dirty_max {
             return BATCH_PAGES;
         }
@@ -97,10 +98,12 @@ impl CacheWorker {
             return Ok(());
         }
         let wanted = self.wanted(now_ns).min(BATCH_PAGES);
-        if wanted == 0 || now_ns < self.retry_ns {
+        // No LEB takes slots while too few SSDs are there, also within the grace.
+        let with_slots = self.core.clean_all.load(Ordering::SeqCst) || self.core.is_degraded();
+        if (wanted == 0 && !with_slots) || now_ns < self.retry_ns {
             return Ok(());
         }
-        let mut found = self.dirty_pages(wanted);
+        let mut found = self.dirty_pages(wanted, with_slots);
         found.sort_unstable_by_key(|(key, _)| *key);
         let items: Vec<DestageItem> =
             found.into_iter().filter_map(|(key, page)| claim(&self.core, key, page)).collect();
@@ -129,14 +132,14 @@ impl CacheWorker {
         self.go_on_with_batch()
     }
 
-    /// Returns about `wanted` dirty pages of the oldest tables, and dirty slots if all of them have to go.
-    fn dirty_pages(&self, wanted: usize) -> Vec<(BlockKey, PageRef)> {
+    /// Returns about `wanted` dirty pages of the oldest tables. Dirty slots come before them, if wanted.
+    fn dirty_pages(&self, wanted: usize, with_slots: bool) -> Vec<(BlockKey, PageRef)> {
         let core = &self.core;
         let mut found = Vec::new();
-        if self.core.clean_all.load(Ordering::SeqCst) || self.core.is_degraded() {
+        if with_slots {
             for (number, slot) in (0..).zip(&core.slots) {
                 let is_dirty = slot.live.load(Ordering::Acquire) && slot.dirty.load(Ordering::Acquire);
-                if is_dirty && found.len() < wanted {
+                if is_dirty && found.len() < BATCH_PAGES {
                     found.push((slot.key(), PageRef::slot(number)));
                 }
             }

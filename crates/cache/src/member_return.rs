@@ -162,6 +162,10 @@ impl Cache {
         self.looked_ns.store(now_ns, Ordering::SeqCst);
         let missing = self.core.ssds.all().into_iter().filter(|ssd| ssd.state().0 == SsdState::Missing);
         for ssd in missing {
+            match self.ensure_ended(&ssd) {
+                Err(CacheError::Busy(_)) => continue,
+                ended => ended?,
+            }
             let known = self.ssd_config(ssd.id)?;
             match self.access().find_ssd(&known) {
                 FoundMember::Good(disk) => self.attach_ssd(&ssd, disk)?,

@@ -38,16 +38,20 @@ impl CacheCore {
     pub fn verified<'a>(&self, page: PageRef, ssd: u8, bytes: Result<&'a [u8], &Error>) -> Option<&'a [u8]> {
         let is_good =
             |bytes: &[u8]| sum_of(bytes) == self.memory.page_sum(page) || planted!("cache: a sum is not compared");
-        let why = match bytes {
+        let ssd = self.ssds.get(ssd);
+        match bytes {
             Ok(bytes) if is_good(bytes) => return Some(bytes),
-            Ok(_) => "bytes without the sum of their page".to_string(),
-            Err(error) => error.to_string(),
-        };
-        if let Some(ssd) = self.ssds.get(ssd) {
-            if bytes.is_ok() {
-                ssd.mismatches.fetch_add(1, Ordering::Relaxed);
+            Ok(_) => {
+                if let Some(ssd) = ssd {
+                    ssd.mismatches.fetch_add(1, Ordering::Relaxed);
+                    self.count_ssd_error(&ssd, "bytes without the sum of their page");
+                }
             }
-            self.note_ssd_error(&ssd, &why);
+            Err(error) => {
+                if let Some(ssd) = ssd {
+                    self.note_ssd_error(&ssd, error, false);
+                }
+            }
         }
         None
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ferrite_disk::{Access, Op};
-use ferrite_memory::{Span, planted};
+use ferrite_memory::{Error, Span, planted};
 use ferrite_pool::Result;
 
 use crate::buffer_set::{SlotUse, WORKER_BUFFERS};
@@ -198,7 +198,7 @@ impl CacheWorker {
     pub(crate) fn end_seal_write(&mut self, seal: u64, copy: usize, result: ferrite_memory::Result<()>) -> Result<()> {
         let place = self.seals[&seal].places[copy];
         if let Err(error) = result {
-            return self.end_copy(seal, copy, Some(error.to_string()));
+            return self.end_copy(seal, copy, Some((error, false)));
         }
         if planted!("cache: a table is valid before the SSD's flush") {
             return self.end_copy(seal, copy, None);
@@ -211,25 +211,19 @@ impl CacheWorker {
 
     /// Handles the end of the flush of a copy's SSD.
     pub(crate) fn end_seal_flush(&mut self, seal: u64, copy: usize, result: ferrite_memory::Result<()>) -> Result<()> {
-        if let Err(error) = &result
-            && let Some(ssd) = self.core.ssds.get(self.seals[&seal].places[copy].ssd)
-        {
-            // The host may have forgotten what the flush lost.
-            self.core.fail_ssd(&ssd, &format!("a flush failed: {error}"));
-        }
-        self.end_copy(seal, copy, result.err().map(|error| error.to_string()))
+        self.end_copy(seal, copy, result.err().map(|error| (error, true)))
     }
 
-    fn end_copy(&mut self, seal: u64, copy: usize, failed: Option<String>) -> Result<()> {
+    fn end_copy(&mut self, seal: u64, copy: usize, failed: Option<(Error, bool)>) -> Result<()> {
         let job = self.seals.get_mut(&seal).expect("it is under way");
         job.open -= 1;
-        if let Some(why) = failed {
+        if let Some((error, of_flush)) = failed {
             job.has_failed = true;
             // The LEB stays out of use until the cache is opened again: a late write may land in it (CA11).
             let place = job.places[copy];
             job.places[copy] = LebPlace { leb: 0, ..place };
             if let Some(ssd) = self.core.ssds.get(place.ssd) {
-                self.core.note_ssd_error(&ssd, &why);
+                self.core.note_ssd_error(&ssd, &error, of_flush);
             }
         }
         if self.seals[&seal].open > 0 {

@@ -326,3 +326,63 @@ fn shrunk_ssd_has_failed() {
     assert!(state == SsdState::Failed && why.contains("its LEBs need"), "{why}");
     assert_filled(&rig);
 }
+
+/// Lets the connection of SSD 1 be lost, which the next requests to it find out.
+fn disconnect(rig: &CacheRig, faults: &Faults) {
+    faults.set(FaultPlan::of(FaultAction::Error(FaultError::Poisoned), FaultCondition::default()));
+    rig.members.0.lock().remove("ssd1");
+    for _ in 0..4 {
+        (0..BLOCKS_WRITTEN).for_each(|block| drop(rig.read(block).unwrap()));
+        (12..15).for_each(|block| rig.write(block, 0));
+        rig.settle();
+    }
+    assert_eq!(state(rig, 1), SsdState::Missing);
+}
+
+/// A lost SSD that comes back within the grace has all that it held, and nothing was written to the disk because of it
+/// except what clients wrote meanwhile.
+#[test]
+fn ca11_ssd_whose_connection_was_lost_comes_back_by_itself() {
+    let shape = RigShape::default();
+    let world = shape.world();
+    let (members, faults) = with_faults(&world, &shape);
+    let rig = shape.open_with(&world, members.clone()).unwrap();
+    fill(&rig);
+    disconnect(&rig, &faults);
+    assert_filled(&rig);
+    let disk = world.disk(2).snapshot();
+    let is_written = (0..BLOCKS_WRITTEN).any(|block| disk[(block * BLOCK) as usize..][..BLOCK as usize] != block_of(0));
+    assert!(!is_written, "within the grace dirty pages stay where they are");
+    rig.clock.pass_ns(11_000_000_000);
+    rig.settle();
+    assert_eq!(state(&rig, 1), SsdState::Missing, "it is not there");
+    faults.set(FaultPlan::default());
+    rig.members.0.lock().insert("ssd1".into(), Arc::clone(&members["ssd1"]));
+    rig.clock.pass_ns(11_000_000_000);
+    rig.settle();
+    assert_eq!(state(&rig, 1), SsdState::Online);
+    assert_filled(&rig);
+    use_all_lebs(&rig);
+    assert_filled(&rig);
+    drop(rig);
+    let rig = shape.open_with(&world, members).unwrap();
+    assert_eq!(state(&rig, 1), SsdState::Online, "it has not failed");
+    assert_filled(&rig);
+}
+
+#[test]
+fn pages_of_an_ssd_that_does_not_come_back_go_to_the_disk_after_the_grace() {
+    let shape = RigShape::default();
+    let world = shape.world();
+    let (members, faults) = with_faults(&world, &shape);
+    let rig = shape.open_with(&world, members).unwrap();
+    fill(&rig);
+    disconnect(&rig, &faults);
+    rig.clock.pass_ns(59_000_000_000);
+    rig.settle();
+    assert!(rig.cache.dirty_bytes() > 0, "the grace is a minute");
+    rig.clock.pass_ns(2_000_000_000);
+    rig.settle();
+    assert_eq!(rig.cache.dirty_bytes(), 0);
+    assert_filled(&rig);
+}
