@@ -270,6 +270,12 @@ impl Cache {
         self.core.dirty.load(Ordering::Relaxed).max(0) as u64 * crate::BLOCK
     }
 
+    /// Returns the number of dirty bytes that no SSD gives now, because all with a copy failed or are missing.
+    pub fn unreadable_bytes(&self) -> u64 {
+        let (away, lost) = self.worker.lock().unreadable_pages();
+        (away + lost) * crate::BLOCK
+    }
+
     /// Destages all dirty pages at full speed, or returns to the rate of the settings.
     pub fn clean_all(&self, is_wanted: bool) {
         self.core.clean_all.store(is_wanted, Ordering::SeqCst);

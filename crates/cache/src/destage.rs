@@ -145,7 +145,10 @@ impl CacheWorker {
             }
         }
         let dirty_of = |table: u32| core.memory.table_state(table).dirty.load(Ordering::Acquire);
-        let tables = self.valid.values().map(|valid| valid.table).filter(|table| dirty_of(*table) > 0);
+        // Tables that no SSD gives now would leave no place for others.
+        let can_read = |table: u32| core.copy_of(core.memory.page_ref(table, 0), 0).is_some();
+        let tables = self.valid.values().map(|valid| valid.table);
+        let tables = tables.filter(|table| dirty_of(*table) > 0 && can_read(*table));
         for table in tables.take(WINDOW_TABLES) {
             if found.len() >= wanted {
                 break;

@@ -92,6 +92,12 @@ impl WorkedCache {
             if self.cache.ssds_online() == 0 && !self.cache.refused_disks().is_empty() {
                 return Err(Failure::refused(self.cache.refused_disks().join("; ")));
             }
+            if dirty == self.cache.unreadable_bytes() {
+                return Err(Failure::refused(format!(
+                    "the SSDs with the last {dirty} dirty bytes failed or are missing, everything else is on the disks: \
+                     bring an SSD back (`ferrite cache stat` shows them), or overwrite the blocks"
+                )));
+            }
             most = dirty.max(most);
             let what = "writing dirty data to the disks".into();
             if !progress(Progress { done: most - dirty, total: most, what }) {

@@ -10,7 +10,7 @@ use ferrite_memory::planted::plant;
 
 use super::cache_rig::{BLOCKS, LEB, members_of};
 use super::{CacheRig, RigShape, block_of};
-use crate::{BLOCK, CacheMode, CacheSettings, SsdState};
+use crate::{BLOCK, CacheMode, CacheSettings, NewSsd, SsdState};
 
 /// A clock that passes.
 pub(crate) struct TestClock(pub Instant);
@@ -260,6 +260,34 @@ fn ca20_what_both_ssds_lost_is_an_error_until_it_is_written() {
     assert_eq!(rig.read(7).expect("read"), block_of(0), "other blocks are on the disk");
     rig.write(2, 300);
     assert_eq!(rig.read(2).expect("read"), block_of(300), "a whole write heals a block");
+}
+
+/// Dirty pages that no SSD gives keep no later ones from the disk.
+#[test]
+fn dirty_pages_that_are_away_stop_no_destaging() {
+    let settings = CacheSettings { destage_rate: Some(1), dirty_age_ns: 0, ..RigShape::default().settings };
+    let shape = RigShape { spares: 2, settings, ..RigShape::default() };
+    let world = shape.world();
+    let rig = shape.open(&world).expect("it opens");
+    (0..6).for_each(|block| rig.write(block, 100 + block));
+    rig.settle();
+    drop(rig);
+    let rig = shape.open_without(&world, &["ssd0", "ssd1"]).expect("it opens");
+    let away = rig.cache.unreadable_bytes();
+    assert!(away > 0 && rig.cache.dirty_bytes() == away);
+    for number in [2_u8, 3] {
+        let address = format!("ssd{number}");
+        let disk = members_of(&world, &shape).remove(&address).expect("a spare one");
+        rig.cache.add_ssd(NewSsd { address, disk, uuid: [20 + number; 16] }, None).expect("added");
+    }
+    (10..19).for_each(|block| rig.write(block, 100 + block));
+    rig.settle();
+    assert!(rig.cache.dirty_bytes() > away, "they are on the new SSDs");
+    for _ in 0..60 {
+        rig.clock.pass_ns(500_000_000);
+        rig.settle();
+    }
+    assert_eq!(rig.cache.dirty_bytes(), away);
 }
 
 /// A rig over SSDs with faults and real time, and a thread that works in the background.
