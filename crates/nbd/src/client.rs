@@ -22,8 +22,10 @@
 //!   trim does nothing, and a flush that the server cannot do is an error.
 //! - C7. Queues share a connection. Each completes the requests that were submitted to it, and no others.
 //! - C8. A queue's descriptor is readable while one of its completions waits, also if another caller received the reply.
-//!   It may be readable without a completion: for bytes that no caller has received. After the loss of the connection
-//!   it is not readable once the queue's owner has collected.
+//!   It may be readable without a completion: for bytes that no caller has received, and for room that bytes wait for.
+//!   After the loss of the connection it is not readable once the queue's owner has collected.
+//! - C9. Submitting to a queue and collecting without a wait never wait for the server. Bytes for which the socket has no
+//!   room are sent by the next caller that sends, collects or waits.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -240,7 +240,11 @@ impl Flight {
         if std::mem::take(&mut job.order.then_flush) && job.error.is_none() {
             job.left = 1;
             let flush = Order { command: command::FLUSH, flags: 0, span: Span::new(0, 0), then_flush: false };
+            let submitted = job.submitted;
             self.gather(number, &flush, flush.span);
+            if let Some(submitted) = submitted {
+                self.jobs_of(submitted.queue).wake();
+            }
         } else if let Some(submitted) = job.submitted {
             self.jobs_of(submitted.queue).end(number);
         }
@@ -294,8 +298,18 @@ impl Flight {
         std::mem::replace(&mut self.outgoing, std::mem::take(&mut self.spare))
     }
 
+    /// Keeps the bytes of `batch` behind the first `sent` for the next send, before what was gathered since.
+    pub fn keep_unsent(&mut self, mut batch: Vec<u8>, sent: usize) {
+        if sent == batch.len() {
+            return self.keep_spare(batch);
+        }
+        batch.drain(..sent);
+        batch.append(&mut self.outgoing);
+        self.outgoing = batch;
+    }
+
     /// Keeps a buffer for the next send.
-    pub fn keep_spare(&mut self, mut buffer: Vec<u8>) {
+    fn keep_spare(&mut self, mut buffer: Vec<u8>) {
         if buffer.capacity() <= SPARE_MAX_BYTES {
             buffer.clear();
             self.spare = buffer;

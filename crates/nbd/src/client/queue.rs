@@ -17,8 +17,9 @@ pub(super) struct NbdQueue {
     number: u64,
     /// Readable when the socket is, or when another caller received a reply of this queue (C8).
     readable: OwnedFd,
-    /// True until the connection is lost: a closed socket would be readable for ever (C8).
-    watches_socket: bool,
+    /// The events of the socket that make `readable` readable; none once the connection is lost, because a closed socket
+    /// is readable for ever (C8).
+    watched: epoll::EventFlags,
     in_flight: usize,
 }
 
@@ -31,7 +32,30 @@ impl NbdQueue {
             epoll::add(&readable, part, epoll::EventData::new_u64(0), epoll::EventFlags::IN).map_err(refused)?;
         }
         let number = connection.lock().open_queue(event);
-        Ok(Self { connection: Arc::clone(connection), number, readable, watches_socket: true, in_flight: 0 })
+        Ok(Self { connection: Arc::clone(connection), number, readable, watched: epoll::EventFlags::IN, in_flight: 0 })
+    }
+}
+
+impl NbdQueue {
+    /// Watches the socket for replies, and for room if bytes wait for it.
+    fn watch(&mut self) -> Result<()> {
+        let flight = self.connection.lock();
+        let wanted = match flight.lost {
+            // Every job has ended, so nothing more arrives.
+            Some(_) if !planted!("nbd: a queue watches a lost connection") => epoll::EventFlags::empty(),
+            _ if flight.has_followers() => epoll::EventFlags::IN | epoll::EventFlags::OUT,
+            _ => epoll::EventFlags::IN,
+        };
+        if wanted == self.watched {
+            return Ok(());
+        }
+        let socket = self.connection.link.socket();
+        let changed = match wanted.is_empty() {
+            true => epoll::delete(&self.readable, socket),
+            false => epoll::modify(&self.readable, socket, epoll::EventData::new_u64(0), wanted),
+        };
+        self.watched = wanted;
+        changed.map_err(refused)
     }
 }
 
@@ -40,7 +64,7 @@ fn refused(why: rustix::io::Errno) -> Error {
 }
 
 impl Queue for NbdQueue {
-    /// Sends the request. If the socket has no room, it waits, and receives during the wait (C5).
+    /// Sends as much of the request as the socket has room for (C9). Zeros that the server does not know wait for room.
     fn submit(&mut self, request: Request) -> Option<Completion> {
         let Request { token, op, span, buffer } = request;
         let span = if matches!(op, Op::Read | Op::Write(_)) { Span::new(span.at, buffer.len() as u64) } else { span };
@@ -51,6 +75,8 @@ impl Queue for NbdQueue {
                     let submitted = Submitted { queue: self.number, token };
                     let refused = self.connection.start(Job::new(order, buffer, Some(submitted)));
                     self.in_flight += usize::from(refused.is_none());
+                    // Without the watch, the rest waits for the next call.
+                    let _ = self.watch();
                     return refused;
                 }
                 other => other.map(drop),
@@ -62,13 +88,7 @@ impl Queue for NbdQueue {
     fn collect(&mut self, wait: Wait, completions: &mut Vec<Completion>) -> Result<usize> {
         let count = self.connection.collect(self.number, wait, completions);
         self.in_flight -= count;
-        if self.watches_socket && self.connection.lock().lost.is_some() {
-            // Every job has ended, so nothing more arrives.
-            self.watches_socket = planted!("nbd: a queue watches a lost connection");
-            if !self.watches_socket {
-                epoll::delete(&self.readable, self.connection.link.socket()).map_err(refused)?;
-            }
-        }
+        self.watch()?;
         Ok(count)
     }
 

@@ -29,10 +29,15 @@ impl QueueJobs {
         self.pending += 1;
     }
 
-    /// Records that the job `number` has ended, and wakes the owner unless it collects.
+    /// Records that the job `number` has ended, and wakes the owner.
     pub fn end(&mut self, number: u64) {
         self.pending -= 1;
         self.ended.push(number);
+        self.wake();
+    }
+
+    /// Wakes the owner unless it collects.
+    pub fn wake(&mut self) {
         if !self.is_collecting && !self.is_event_set && !planted!("nbd: a completion does not wake its queue") {
             // A write of 1 to an event fails only if the event is set already.
             let _ = rustix::io::write(&*self.event, &1_u64.to_ne_bytes());

@@ -15,6 +15,13 @@ use super::link::SocketWait;
 /// Time that a caller that cannot send waits before it checks again if it should receive (C5).
 const SEND_RETRY: Duration = Duration::from_millis(10);
 
+/// What a caller does that cannot send because the socket has no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SendWait {
+    No,
+    Forever,
+}
+
 impl Connection {
     pub(super) fn lock(&self) -> MutexGuard<'_, Flight> {
         self.flight.lock().unwrap_or_else(PoisonError::into_inner)
@@ -25,50 +32,60 @@ impl Connection {
         let mut flight = self.lock();
         flight.ensure_sound()?;
         let number = flight.start(Job::new(order, buffer, None), payload, self.export.payload_max_bytes);
-        self.send(flight);
+        drop(self.send(flight, SendWait::Forever));
         let mut job = self.wait_until(None, |flight| flight.take_done(number));
         job.result().map(|()| job)
     }
 
-    /// Sends the request of `job`, which was submitted to a queue; returns its completion if the connection is lost.
+    /// Sends as much as the socket has room for of the request of `job`, which was submitted to a queue; returns its
+    /// completion if the connection is lost.
     pub(super) fn start(&self, job: Job) -> Option<Completion> {
         let mut flight = self.lock();
         if let Err(lost) = flight.ensure_sound() {
             return job.refused(lost);
         }
         flight.start(job, None, self.export.payload_max_bytes);
-        self.send(flight);
+        drop(self.send(flight, SendWait::No));
         None
     }
 
-    /// Sends the gathered bytes. If another caller is sending, that caller sends these bytes too (C4).
-    fn send<'a>(&'a self, mut flight: MutexGuard<'a, Flight>) {
+    /// Sends the gathered bytes. If another caller is sending, that caller sends these bytes too (C4). A caller that does
+    /// not wait leaves the bytes for which the socket has no room (C9).
+    fn send<'a>(&'a self, mut flight: MutexGuard<'a, Flight>, wait: SendWait) -> MutexGuard<'a, Flight> {
         if flight.sending {
-            return;
+            return flight;
         }
         flight.sending = true;
-        while flight.lost.is_none() && !flight.outgoing.is_empty() {
+        let mut has_room = true;
+        while has_room && flight.lost.is_none() && !flight.outgoing.is_empty() {
             let batch = flight.take_outgoing();
             drop(flight);
-            let sent = self.push(&batch);
+            let sent = self.push(&batch, wait);
             flight = self.lock();
-            flight.keep_spare(batch);
-            if let Err(why) = sent {
-                self.lose(&mut flight, &format!("sending: {why}"));
+            match sent {
+                Ok(count) => {
+                    has_room = count == batch.len();
+                    flight.keep_unsent(batch, count);
+                }
+                Err(why) => self.lose(&mut flight, &format!("sending: {why}")),
             }
         }
         flight.sending = false;
+        flight
     }
 
-    fn push(&self, mut bytes: &[u8]) -> io::Result<()> {
-        while !bytes.is_empty() {
-            match self.link.send_now(bytes) {
-                Ok(sent) => bytes = &bytes[sent..],
+    /// Returns how many bytes were sent: all of them, unless the caller does not wait.
+    fn push(&self, bytes: &[u8], wait: SendWait) -> io::Result<usize> {
+        let mut sent = 0;
+        while sent < bytes.len() {
+            match self.link.send_now(&bytes[sent..]) {
+                Ok(count) => sent += count,
+                Err(why) if why.kind() == io::ErrorKind::WouldBlock && wait == SendWait::No => break,
                 Err(why) if why.kind() == io::ErrorKind::WouldBlock => self.wait_to_send()?,
                 Err(why) => return Err(why),
             }
         }
-        Ok(())
+        Ok(sent)
     }
 
     /// Waits until the socket has room or, if no caller receives, until bytes arrive (C5).
@@ -123,11 +140,19 @@ impl Connection {
     /// Receives for all callers, or waits while another caller does, until `done` returns a value. From `limit` on it
     /// waits no more, and `done` must return one.
     pub(super) fn wait_until<T>(&self, limit: Option<Instant>, mut done: impl FnMut(&mut Flight) -> Option<T>) -> T {
+        let send_wait = if limit.is_none() { SendWait::Forever } else { SendWait::No };
         let mut flight = self.lock();
         loop {
             if let Some(found) = done(&mut flight) {
                 return found;
             }
+            // Bytes that a queue left may be all that the server waits for.
+            flight = self.send_followers(flight, send_wait);
+            if let Some(found) = done(&mut flight) {
+                return found;
+            }
+            let soon = flight.has_followers().then(|| Instant::now() + SEND_RETRY);
+            let limit = [limit, soon].into_iter().flatten().min();
             if let Some(inbox) = flight.inbox.take() {
                 drop(flight);
                 flight = self.receive_until(inbox, limit);
@@ -136,7 +161,7 @@ impl Connection {
                 flight = self.wait_for_receiver(flight, limit);
                 flight.waiting -= 1;
             }
-            flight = self.send_followers(flight);
+            flight = self.send_followers(flight, SendWait::No);
         }
     }
 
@@ -174,23 +199,21 @@ impl Connection {
         })
     }
 
-    /// Sends the commands that follow from received replies; the receiving caller does this.
-    fn send_followers<'a>(&'a self, flight: MutexGuard<'a, Flight>) -> MutexGuard<'a, Flight> {
-        if !flight.has_followers() {
-            return flight;
-        }
-        self.send(flight);
-        self.lock()
-    }
-
-    /// Uses all bytes that have arrived, without waiting.
+    /// Sends what waits to be sent and uses all bytes that have arrived, without waiting.
     pub(super) fn receive_what_is_there(&self) {
         let mut came = true;
         while came {
-            let Some(inbox) = self.lock().inbox.take() else { return };
+            let mut flight = self.send_followers(self.lock(), SendWait::No);
+            let Some(inbox) = flight.inbox.take() else { return };
+            drop(flight);
             let received = self.receive(inbox, false);
             came = received.1;
-            drop(self.send_followers(received.0));
+            drop(self.send_followers(received.0, SendWait::No));
         }
+    }
+
+    /// Sends what waits to be sent: commands that follow from received replies, and what queues left (C9).
+    fn send_followers<'a>(&'a self, flight: MutexGuard<'a, Flight>, wait: SendWait) -> MutexGuard<'a, Flight> {
+        if flight.has_followers() { self.send(flight, wait) } else { flight }
     }
 }

@@ -1,6 +1,7 @@
 //! Queues that share a connection (C7, C8), to a server whose disk ends requests in any order.
 
 use std::collections::HashMap;
+use std::io::{Read, Write};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::thread;
@@ -9,9 +10,10 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use ferrite_disk::{Access, Disk, Op, Queue, RamDisk, Request, Wait};
 use ferrite_memory::planted::plant;
 use ferrite_memory::{Error, Span};
-use ferrite_nbd::client::NbdDisk;
+use ferrite_nbd::client::{ConnectOptions, NbdDisk};
 use rustix::event::{PollFd, PollFlags, poll};
 
+use super::puppet::{self, Manners, Puppet};
 use super::queued_disk::QueuedDisk;
 use super::stage::{SIZE, Stage};
 
@@ -234,4 +236,38 @@ fn c8_a_lost_connection_wakes_its_queues_once() {
 #[test]
 fn canary_a_queue_that_a_lost_connection_wakes_for_ever_is_found() {
     assert!(is_readable_after_a_loss(Some("nbd: a queue watches a lost connection")));
+}
+
+/// C9: writes to a server that reads nothing are submitted and not waited for. When it reads again, all are complete.
+#[test]
+fn c9_a_server_that_reads_nothing_holds_no_submitter_up() {
+    let (goes_on, waits) = std::sync::mpsc::channel();
+    let manners = Manners { structured: false, flags: 1, size: puppet::SIZE, sizes: None };
+    let puppet = Puppet::polite(manners, move |mut stream| {
+        waits.recv().unwrap();
+        for _ in 0..8 {
+            let seen = puppet::request(&mut stream).expect("a request");
+            stream.read_exact(&mut vec![0; seen.len as usize]).unwrap();
+            stream.write_all(&puppet::simple(seen.cookie, 0)).unwrap();
+        }
+    });
+    let disk = NbdDisk::connect(&puppet.uri(), &ConnectOptions::default()).unwrap();
+    let mut queue = open(&disk);
+    let begun = Instant::now();
+    for token in 0..8 {
+        let request = Request { op: Op::Write(Access::Cached), buffer: vec![7; 1 << 20], ..read(token, 0, 0) };
+        assert!(queue.submit(request).is_none());
+        assert_eq!(queue.collect(Wait::No, &mut Vec::new()).unwrap(), 0);
+    }
+    assert_eq!(queue.collect(Wait::AtMost(Duration::from_millis(20)), &mut Vec::new()).unwrap(), 0);
+    assert!(begun.elapsed() < Duration::from_secs(20) && !is_readable(queue.descriptor()));
+    goes_on.send(()).unwrap();
+    let mut done = Vec::new();
+    while done.len() < 8 {
+        poll(&mut [PollFd::from_borrowed_fd(queue.descriptor(), PollFlags::IN)], None).unwrap();
+        queue.collect(Wait::No, &mut done).unwrap();
+    }
+    assert!(done.iter().all(|completion| completion.result.is_ok()));
+    drop(queue);
+    puppet.end();
 }
