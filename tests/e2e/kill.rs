@@ -36,7 +36,7 @@ pub fn content(round: u64, number: u64) -> Vec<u8> {
 }
 
 /// Writes and fsyncs files until a write fails or `stop` is set, and counts the acknowledged files.
-fn write_files(at: &Path, round: u64, stop: &AtomicBool, acknowledged: &AtomicU64) {
+pub fn write_files(at: &Path, round: u64, stop: &AtomicBool, acknowledged: &AtomicU64) {
     for number in 0.. {
         let durable = File::create(at.join(format!("r{round}-{number}"))).and_then(|mut file| {
             file.write_all(&content(round, number))?;

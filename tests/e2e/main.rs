@@ -6,6 +6,11 @@
 //! prints `skipped: REASON`.
 
 mod backup;
+mod cache_addresses;
+mod cache_members;
+mod cache_nodes;
+mod cache_setup;
+mod cache_ssd_servers;
 mod caches;
 mod clients;
 mod databases;

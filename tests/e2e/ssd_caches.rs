@@ -1,133 +1,13 @@
 //! Caches of SSDs before a slow disk, as their users meet them: fio over NBD, devices that fail, killed servers.
 
 use std::fs;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-use tempfile::TempDir;
-
+use crate::cache_setup::{CachedDisk, DISK_BYTES, KEEPS_DIRTY, ended, longest, number, started};
 use crate::kill::kill_round_count;
-use crate::programs::{client, ferrite};
-use crate::server::{Server, folder, json, ok, refused, run, signal, wait};
-
-/// Bytes of the disk behind the cache, with its stamp.
-const DISK_BYTES: u64 = 513 << 20;
-/// Bytes of an SSD.
-const SSD_BYTES: u64 = 128 << 20;
-
-/// A pool in memory with a cache called `c` of two SSDs before one disk.
-struct CachedDisk {
-    folder: TempDir,
-    pool: String,
-    server: Option<Server>,
-}
-
-impl CachedDisk {
-    /// Makes the cache. `disk` and `ssd` stand before the paths of the files; `more` are options of `cache create`.
-    fn new(disk: &str, ssd: &str, more: &[&str]) -> Self {
-        let folder = folder(true);
-        let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
-        for (name, bytes) in [("disk", DISK_BYTES), ("s0", SSD_BYTES), ("s1", SSD_BYTES)] {
-            let file = fs::File::create(path(name)).expect("made");
-            file.set_len(bytes).expect("sized");
-        }
-        let pool = path("pool");
-        ok(&["pool", "create", &pool, "--size", "256M"]);
-        let disk = format!("{disk}{}", path("disk"));
-        let ssds = ["s0", "s1"].map(|name| format!("{ssd}{}", path(name)));
-        let how = ["--mode", "write-back", "--disk", &disk, "--ssd", &ssds[0], "--ssd", &ssds[1]];
-        let made = json(&[&["cache", "create", &pool, "c"], &how[..], more].concat());
-        assert_eq!(made["state"], "closed");
-        assert_eq!(made["survives"]["power_loss"]["state"], "no", "the pool and the SSDs are in memory: {made}");
-        Self { folder, pool, server: None }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    /// Starts a server of the pool.
-    fn serve(mut self) -> Self {
-        self.start();
-        self
-    }
-
-    fn start(&mut self) {
-        let server = Server::start(self.pool.as_ref(), &["--no-attach", "--no-disk"]);
-        assert!(server.lines.iter().any(|line| line.starts_with("cache     c ")), "{:?}", server.lines);
-        self.server = Some(server);
-    }
-
-    fn server(&mut self) -> Server {
-        self.server.take().expect("it serves")
-    }
-
-    /// Returns fio on the cached disk, with `words`.
-    fn fio(&self, words: &[&str]) -> Command {
-        let mut fio = client("fio");
-        fio.args(["--name=c", "--ioengine=nbd", "--bs=4k", "--iodepth=32", "--output-format=json"]);
-        fio.arg(format!("--uri=nbd+unix:///c?socket={}.nbd", self.pool)).args(words);
-        fio.current_dir(self.folder.path());
-        fio
-    }
-
-    /// Returns fio that reads and writes each block of `size` twice, in a random order, and compares what it wrote.
-    ///
-    /// No block is written twice within a loop, because fio then expects the versions in another order than it wrote them,
-    /// on a plain file too.
-    fn verifying(&self, size: &str) -> Command {
-        let size = format!("--size={size}");
-        let words = ["--rw=randrw", "--verify=crc32c", "--verify_fatal=1", "--verify_state_save=0", "--loops=2", &size];
-        self.fio(&words)
-    }
-
-    fn stat(&self) -> Value {
-        json(&["cache", "stat", &self.pool, "c"])
-    }
-
-    /// Waits until the statistics are as `is_right` says.
-    fn await_stat(&self, what: &str, is_right: impl Fn(&Value) -> bool) -> Value {
-        let begun = Instant::now();
-        loop {
-            let stat = self.stat();
-            if is_right(&stat) {
-                return stat;
-            }
-            assert!(begun.elapsed() < Duration::from_secs(30), "{what}: {stat}");
-            std::thread::sleep(Duration::from_millis(100));
-        }
-    }
-
-    /// Replaces the fault plan of an SSD.
-    fn fault(&self, ssd: &str, plan: &str) {
-        ok(&["disk", "fault", &self.pool, self.path(ssd).to_str().expect("text"), plan]);
-    }
-}
-
-fn number(value: &Value) -> u64 {
-    value.as_u64().unwrap_or_else(|| panic!("no number: {value}"))
-}
-
-fn started(command: &mut Command) -> Child {
-    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts")
-}
-
-/// Returns the JSON of a fio that ended well.
-#[track_caller]
-fn ended(fio: Child) -> Value {
-    let output = fio.wait_with_output().expect("it ends");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
-    let json = text.find('{').map_or("", |at| &text[at..]);
-    serde_json::from_str(json).unwrap_or_else(|error| panic!("{error} in {text}"))
-}
-
-fn assert_sound(cached: &CachedDisk) {
-    let check = json(&["pool", "check", &cached.pool]);
-    assert_eq!(check["findings"], serde_json::json!([]), "{check}");
-}
+use crate::programs::ferrite;
+use crate::server::{Server, json, ok, refused, run, signal, wait};
 
 /// CA5, CA15: what is dirty is on both SSDs, which wear alike, and every read gives what was written.
 #[test]
@@ -139,7 +19,7 @@ fn a_cached_hard_disk_gives_what_was_written_and_wears_its_ssds_alike() {
     assert!(inserts[0].abs_diff(inserts[1]) <= 2 && inserts[0] > 0, "{stat}");
     assert_eq!((number(&stat["bytes"]["lost"]), number(&stat["bytes"]["single"])), (0, 0), "{stat}");
     assert!(number(&stat["bytes"]["dirty"]) > 0, "{stat}");
-    assert_sound(&cached);
+    cached.assert_sound();
     cached.server().interrupt();
 }
 
@@ -166,10 +46,8 @@ fn an_ssd_that_hangs_under_load_is_left_after_its_time_limit() {
     let fio = started(&mut cached.verifying("300M"));
     std::thread::sleep(Duration::from_millis(700));
     cached.fault("s1", "hang@from=0");
-    let told = ended(fio);
-    let job = &told["jobs"][0];
-    let longest = ["read", "write"].map(|way| number(&job[way]["clat_ns"]["max"])).into_iter().max();
-    assert!(longest < Some(15_000_000_000), "{longest:?}");
+    let longest = longest(&ended(fio));
+    assert!(longest < Duration::from_secs(15), "{longest:?}");
     let stat = cached.await_stat("it has failed", |stat| stat["ssds"][1]["state"] == "failed");
     assert_eq!(number(&stat["bytes"]["lost"]), 0, "{stat}");
     cached.server().kill();
@@ -212,7 +90,7 @@ fn kill_of_the_server_under_load_loses_no_completed_write() {
         run(cached.fio(&only).args(["--iodepth=1", "--size=512M", &seed]));
         let stat = cached.stat();
         assert_eq!((number(&stat["bytes"]["lost"]), stat["ssds"][1]["state"].as_str()), (0, Some("online")), "{stat}");
-        assert_sound(&cached);
+        cached.assert_sound();
     }
     cached.server().interrupt();
 }
@@ -220,8 +98,7 @@ fn kill_of_the_server_under_load_loses_no_completed_write() {
 /// CA6: after a clean, the raw disk has everything.
 #[test]
 fn a_cleaned_cache_leaves_a_complete_disk_and_a_second_clean_has_nothing_to_do() {
-    let mut cached =
-        CachedDisk::new("", "", &["--destage-rate", "0", "--dirty-age", "0", "--dirty-max", "50%"]).serve();
+    let mut cached = CachedDisk::new("", "", &KEEPS_DIRTY).serve();
     run(&mut cached.fio(&["--rw=randwrite", "--size=64M"]));
     assert!(number(&cached.stat()["bytes"]["dirty"]) > 0);
     let cleaned = json(&["cache", "clean", &cached.pool, "c"]);
@@ -240,8 +117,7 @@ fn a_cleaned_cache_leaves_a_complete_disk_and_a_second_clean_has_nothing_to_do()
 /// Ctrl-C of `clean` ends it at once, and what is dirty stays.
 #[test]
 fn a_clean_that_is_interrupted_loses_nothing() {
-    let mut cached =
-        CachedDisk::new("hdd-7200:", "", &["--destage-rate", "0", "--dirty-age", "0", "--dirty-max", "50%"]);
+    let mut cached = CachedDisk::new("hdd-7200:", "", &KEEPS_DIRTY);
     cached.start();
     let words = ["--rw=randwrite", "--verify=crc32c", "--size=256M", "--io_size=16M", "--randseed=7"];
     run(cached.fio(&words).args(["--do_verify=0", "--verify_state_save=0"]));
@@ -302,7 +178,7 @@ fn misses_reach_the_disk_at_the_depth_of_the_client() {
 #[test]
 fn members_are_used_by_their_cache_alone() {
     let mut cached = CachedDisk::new("", "", &[]).serve();
-    let path = |name: &str| cached.path(name).to_str().expect("text").to_owned();
+    let path = |name: &str| cached.text(name);
     let (other, disk) = (path("other"), path("more"));
     ok(&["pool", "create", &other, "--size", "256M"]);
     fs::File::create(&disk).expect("made").set_len(DISK_BYTES).expect("sized");
