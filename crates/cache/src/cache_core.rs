@@ -19,11 +19,20 @@ use crate::cache_index::{CacheIndex, IndexShard};
 use crate::cache_members::{CacheSsd, DiskSet, SsdSet, SsdState, is_gone};
 use crate::cache_memory::CacheMemory;
 use crate::cache_settings::{CachePolicy, CacheSettings};
-use crate::dead_marks::DeadMark;
 use crate::ghost_table::GhostTable;
 use crate::member_queues::OrphanQueue;
 use crate::page_word::{BlockKey, HITS_MAX, PageRef};
 use crate::write_buffer::SlotState;
+
+/// A version that a newer one replaced, and whose mark is not stored yet (CA3).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DeadMark {
+    pub page: PageRef,
+    /// The epoch of the slot's buffer; 0 for a page of a table.
+    pub epoch: u64,
+    /// The block, if no newer version replaced this one: the block left the cache.
+    pub dropped: Option<BlockKey>,
+}
 
 /// The shared part of an open cache.
 pub(crate) struct CacheCore {

@@ -6,18 +6,8 @@ use std::sync::atomic::Ordering;
 use ferrite_memory::planted;
 use ferrite_pool::Result;
 
-use crate::cache_core::CacheCore;
+use crate::cache_core::{CacheCore, DeadMark};
 use crate::page_word::{BlockKey, PageRef, PageWord};
-
-/// A version that a newer one replaced, and whose mark is not stored yet (CA3).
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct DeadMark {
-    page: PageRef,
-    /// The epoch of the slot's buffer; 0 for a page of a table.
-    epoch: u64,
-    /// The block, if no newer version replaced this one: the block left the cache.
-    dropped: Option<BlockKey>,
-}
 
 impl CacheCore {
     /// Notes that `page` is not the newest version of its block any more: its mark must be stored (CA3). `is_last` says

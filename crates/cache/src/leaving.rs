@@ -103,17 +103,6 @@ impl CacheWorker {
         only.map(|table| u64::from(self.core.memory.table_state(table).dirty.load(Ordering::Acquire))).sum()
     }
 
-    /// Returns the number of dirty pages with a copy on the SSD `id` that no SSD gives now.
-    pub(crate) fn dirty_away_on(&self, id: u8) -> u64 {
-        let is_away = |table: &u32| {
-            let places = self.core.memory.table_places(*table).unwrap_or_default();
-            let is_there = places.iter().flatten().any(|place| place.ssd == id);
-            is_there && self.core.copy_of(self.core.memory.page_ref(*table, 0), 0).is_none()
-        };
-        let away = self.valid.values().map(|valid| valid.table).filter(is_away);
-        away.map(|table| u64::from(self.core.memory.table_state(table).dirty.load(Ordering::Acquire))).sum()
-    }
-
     /// Lets no table name the SSD `id`. Pages that are only there leave the cache, dirty ones too. Durable on return.
     ///
     /// # Errors
@@ -179,6 +168,18 @@ impl CacheWorker {
         }
         Ok(())
     }
+}
+
+/// Returns the number of dirty pages with a copy on the SSD `id` that no SSD gives now.
+pub(crate) fn dirty_away_on(worker: &CacheWorker, id: u8) -> u64 {
+    let core = &worker.core;
+    let is_away = |table: &u32| {
+        let places = core.memory.table_places(*table).unwrap_or_default();
+        let is_there = places.iter().flatten().any(|place| place.ssd == id);
+        is_there && core.copy_of(core.memory.page_ref(*table, 0), 0).is_none()
+    };
+    let away = worker.valid.values().map(|valid| valid.table).filter(is_away);
+    away.map(|table| u64::from(core.memory.table_state(table).dirty.load(Ordering::Acquire))).sum()
 }
 
 fn exit_of(core: &CacheCore, places: LebPlaces, leaving: &HashSet<u8>) -> TableExit {

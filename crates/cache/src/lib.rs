@@ -77,6 +77,7 @@ mod disk_membership;
 mod error;
 mod fingerprint;
 mod ghost_table;
+mod late_queue;
 mod leaving;
 mod leb_space;
 mod leb_table;

@@ -16,6 +16,7 @@ use ferrite_memory::{Error, Result, Span, Survival, planted};
 use parking_lot::Mutex;
 
 use crate::cache::MemberOpener;
+use crate::late_queue::drop_queue;
 
 /// A disk and the queue that its requests take; `None` for a disk that works in its caller's thread and does not hang.
 type OpenedDisk = std::result::Result<(Arc<dyn Disk>, Option<Box<dyn Queue>>), String>;
@@ -132,19 +133,6 @@ impl Drop for LimitedDisk {
         if let Some(queue) = self.queue.get_mut().take() {
             drop_queue(queue, move || _ = late.0.lock().remove(&address));
         }
-    }
-}
-
-/// Drops `queue`, which waits for requests in flight: in a thread if there are any. Then calls `after`.
-pub(crate) fn drop_queue(queue: Box<dyn Queue>, after: impl FnOnce() + Send + 'static) {
-    let is_idle = queue.in_flight() == 0;
-    let finish = move || {
-        drop(queue);
-        after();
-    };
-    match is_idle {
-        true => finish(),
-        false => _ = Builder::new().name("cache-late".into()).spawn(finish),
     }
 }
 

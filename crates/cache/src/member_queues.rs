@@ -11,7 +11,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 
 use crate::cache_core::CacheCore;
 use crate::cache_members::{CacheSsd, SsdState};
-use crate::limited_opener::drop_queue;
+use crate::late_queue::drop_queue;
 
 /// A member of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

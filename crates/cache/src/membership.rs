@@ -23,6 +23,7 @@ use crate::cache_layout::{BLOCK, SSDS_MAX};
 use crate::cache_members::{CacheSsd, SsdState};
 use crate::cache_spec::{NewSsd, add_ssd_member, ensure_may_lose, lebs_of};
 use crate::cache_worker::CacheWorker;
+use crate::leaving::dirty_away_on;
 use crate::member_stamp::read_stamp;
 use crate::{CacheError, Result};
 
@@ -235,7 +236,7 @@ impl Cache {
 
 /// Returns the dirty bytes of `ssd` that no SSD gives; 0 while the SSD can be read.
 fn bytes_away(worker: &CacheWorker, ssd: &CacheSsd) -> u64 {
-    if ssd.is_readable() { 0 } else { worker.dirty_away_on(ssd.id) * BLOCK }
+    if ssd.is_readable() { 0 } else { dirty_away_on(worker, ssd.id) * BLOCK }
 }
 
 fn ensure_none_away(ssd: &CacheSsd, away: u64) -> Result<()> {
