@@ -36,7 +36,7 @@ const CLIENTS: [&str; 13] = [
 ];
 
 /// Kernel modules in their loading order. A missing module is built into the kernel.
-const MODULES: [&str; 14] = [
+const MODULES: [&str; 20] = [
     "libnvdimm",
     "nd_btt",
     "nfit",
@@ -51,7 +51,16 @@ const MODULES: [&str; 14] = [
     "nbd",
     "loop",
     "fuse",
+    "virtio_ring",
+    "virtio",
+    "virtio_pci_modern_dev",
+    "virtio_pci_legacy_dev",
+    "virtio_pci",
+    "virtio_blk",
 ];
+
+/// Name and size in MiB of each disk, which the guest's kernel calls vda, vdb, and so on.
+const DISKS: [(&str, u64); 3] = [("disk", 65), ("ssd0", 32), ("ssd1", 32)];
 
 /// The number and the size in MiB of each NVDIMM.
 const NVDIMMS: [(u32, u32); 2] = [(0, 256), (1, 128)];
@@ -117,6 +126,13 @@ impl Machine {
             let file = self.folder.path().join(format!("nvdimm{number}"));
             let memory = format!("memory-backend-file,id=m{number},share=on,mem-path={},size={mib}M", file.display());
             qemu.args(["-object", &memory, "-device", &format!("nvdimm,id=n{number},memdev=m{number}")]);
+        }
+        for (name, mib) in DISKS {
+            let file = self.folder.path().join(name);
+            let opened = File::options().create(true).truncate(false).write(true).open(&file);
+            opened.and_then(|file| file.set_len(mib << 20)).expect("made");
+            let drive = format!("if=none,id={name},format=raw,cache=writeback,file={}", file.display());
+            qemu.args(["-drive", &drive, "-device", &format!("virtio-blk-pci,bus=pcie.0,drive={name}")]);
         }
         qemu.arg("-kernel").arg(&self.kernel).arg("-initrd").arg(self.initramfs());
         qemu.args(["-append", &format!("console=ttyS0 quiet panic=-1 {MEMMAP}{words}")]);

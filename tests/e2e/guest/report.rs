@@ -24,11 +24,12 @@ fn make() -> Result<Report, String> {
     let machine = Machine::build()?;
     let mut running = machine.start(&[("FERRITE_GUEST", Stage::Working.name().into())]);
     let working = until(&mut running, |line| line == "end working");
-    let (mut files, mut tags) = (0, 0);
+    let (mut files, mut tags, mut blocks) = (0, 0, 0);
     let writing = until(&mut running, |line| {
         let number = |word| line.strip_prefix(word).and_then(|text| text.parse::<u64>().ok()).map(|nth| nth + 1);
         files = number("durable file ").unwrap_or(files);
         tags = number("durable tag ").unwrap_or(tags);
+        blocks = number("durable block ").unwrap_or(blocks);
         files >= FILES && tags >= TAGS
     });
     // Dropping the machine cuts the power.
@@ -37,6 +38,7 @@ fn make() -> Result<Report, String> {
         ("FERRITE_GUEST", Stage::Afterwards.name().into()),
         ("FERRITE_FILES", files.to_string()),
         ("FERRITE_TAGS", tags.to_string()),
+        ("FERRITE_BLOCKS", blocks.to_string()),
     ]);
     let afterwards = until(&mut running, |line| line == "end afterwards");
     drop(running);
