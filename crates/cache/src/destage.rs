@@ -23,6 +23,9 @@ const RUN_BLOCKS: usize = 256;
 /// Writes of a disk in flight, and while clients use it.
 const DEPTH: usize = 16;
 const DEPTH_BESIDE_CLIENTS: usize = 2;
+/// Writes of a disk between two flushes while clients use it: a read waits for no more of them in the disk's own cache.
+/// If most of the dirty pages that there may be are dirty, the disk sorts more of them, and reads wait longer.
+const UNFLUSHED_BESIDE_CLIENTS: usize = 4;
 /// The time after a client's request in which a disk counts as used, in nanoseconds.
 const USED_NS: u64 = 100_000_000;
 /// The time between two searches for old dirty pages, in nanoseconds.
@@ -45,7 +48,8 @@ pub(crate) struct DestageBatch {
     open: usize,
     /// The first item that is not being written.
     next: usize,
-    flushed: bool,
+    /// Writes that no flush covers.
+    unflushed: usize,
     has_failed: bool,
     /// The flushes of all disks that had failed when the batch began.
     failures: u64,
@@ -121,7 +125,7 @@ impl CacheWorker {
             items,
             open: 0,
             next: 0,
-            flushed: false,
+            unflushed: 0,
             has_failed: false,
             failures: flush_failures(&self.core),
         });
@@ -200,10 +204,11 @@ impl CacheWorker {
         self.go_on_with_batch()
     }
 
-    /// Starts what the batch can do next: writes behind the reads, the flush behind the writes, the end behind the flush.
+    /// Starts what the batch can do next: writes behind the reads, a flush behind the writes, the end behind the last flush.
     fn go_on_with_batch(&mut self) -> Result<()> {
-        let now_ns = self.core.clock.now_ns();
-        let depth = depth(&self.core, now_ns);
+        let depth = if is_used(&self.core) { DEPTH_BESIDE_CLIENTS } else { DEPTH };
+        let is_patient = depth == DEPTH_BESIDE_CLIENTS && !is_pressed(&self.core);
+        let unflushed_max = if is_patient { UNFLUSHED_BESIDE_CLIENTS } else { usize::MAX };
         let Some(batch) = &mut self.destage else { return Ok(()) };
         if batch.next == 0 {
             if batch.open > 0 {
@@ -217,23 +222,22 @@ impl CacheWorker {
         }
         let mut runs = Vec::new();
         let batch = self.destage.as_mut().expect("it is under way");
-        while batch.open < depth && batch.next < batch.items.len() {
+        while batch.open < depth && batch.next < batch.items.len() && batch.unflushed < unflushed_max {
             let (first, count) = (batch.next, run_len(&batch.items[batch.next..]));
             batch.next += count;
             batch.open += 1;
+            batch.unflushed += 1;
             runs.push((first, count));
         }
         for (first, count) in runs {
             self.write_run(first, count);
         }
         let batch = self.destage.as_ref().expect("it is under way");
-        if batch.open > 0 || batch.next < batch.items.len() {
-            return Ok(());
+        match (batch.open, batch.unflushed) {
+            (0, 0) => self.end_batch(),
+            (0, _) => self.flush_batch(),
+            _ => Ok(()),
         }
-        if batch.flushed || batch.items.is_empty() {
-            return self.end_batch();
-        }
-        self.flush_batch()
     }
 
     fn write_run(&mut self, first: usize, count: usize) {
@@ -275,7 +279,7 @@ impl CacheWorker {
 
     fn flush_batch(&mut self) -> Result<()> {
         let batch = self.destage.as_mut().expect("it is under way");
-        batch.flushed = true;
+        batch.unflushed = 0;
         if planted!("cache: a page is clean before the disk's flush") {
             return self.end_batch();
         }
@@ -433,10 +437,16 @@ fn release(core: &CacheCore, items: Vec<DestageItem>) {
     }
 }
 
-fn depth(core: &CacheCore, now_ns: u64) -> usize {
-    let is_used = |used_ns: u64| used_ns > 0 && now_ns.saturating_sub(used_ns) < USED_NS;
-    let mut used = core.disks.iter().map(|disk| disk.used_ns.load(Ordering::Relaxed));
-    if used.any(is_used) { DEPTH_BESIDE_CLIENTS } else { DEPTH }
+/// Returns true if clients use a disk.
+fn is_used(core: &CacheCore) -> bool {
+    let now_ns = core.clock.now_ns();
+    let is_recent = |used_ns: u64| used_ns > 0 && now_ns.saturating_sub(used_ns) < USED_NS;
+    core.disks.iter().any(|disk| is_recent(disk.used_ns.load(Ordering::Relaxed)))
+}
+
+/// Returns true if more than three quarters of the dirty pages that there may be are dirty.
+fn is_pressed(core: &CacheCore) -> bool {
+    core.dirty.load(Ordering::Relaxed).max(0) as u64 > dirty_max(core) / 4 * 3
 }
 
 fn dirty_max(core: &CacheCore) -> u64 {
@@ -463,3 +473,6 @@ fn note_lost(core: &CacheCore, page: PageRef, tried: u8) {
         });
     }
 }
+
+#[cfg(test)]
+mod tests;
