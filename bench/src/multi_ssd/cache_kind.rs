@@ -128,7 +128,7 @@ pub struct MultiFigures {
     pub rate: f64,
     /// The part of the reads that did not read the hard disk.
     pub hit_ratio: f64,
-    /// Bytes written to the SSDs for each byte that the clients wrote or read from the hard disk.
+    /// Bytes written to the SSDs for each byte that the clients read or wrote.
     pub ssd_bytes_per_byte: f64,
     /// LEBs written to each SSD.
     pub inserts: Vec<u64>,
