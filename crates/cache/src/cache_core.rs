@@ -4,6 +4,7 @@
 //! absent -> slot (clean or dirty) -> page of a table (clean on one SSD, dirty on two) -> clean on one -> absent
 //! ```
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -68,7 +69,7 @@ pub(crate) struct CacheCore {
     /// Queues whose owner has left while requests of theirs are in flight.
     pub orphans: Mutex<Vec<OrphanQueue>>,
     /// Tables that may have no live page any more.
-    pub empty: Mutex<Vec<u32>>,
+    pub empty: Mutex<BTreeSet<u32>>,
     /// True while a user asked that all dirty pages go to the disks.
     pub clean_all: AtomicBool,
     /// Counts the failures of SSDs.

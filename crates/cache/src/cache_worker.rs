@@ -3,7 +3,7 @@
 //! In order of importance: ends of requests, failed SSDs, seals, destaging, reclaiming LEBs, copies that are missing,
 //! discards.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -270,7 +270,8 @@ impl CacheWorker {
     pub fn free_valid_tables(&mut self, tables: &[(u64, u32)]) -> Result<()> {
         let is_valid =
             |(sequence, table): &&(u64, u32)| self.valid.get(sequence).is_some_and(|valid| valid.table == *table);
-        let tables: Vec<(u64, u32)> = tables.iter().filter(is_valid).copied().collect();
+        // A table that is listed twice is freed once: its LEBs would be given to two others.
+        let tables: BTreeSet<(u64, u32)> = tables.iter().filter(is_valid).copied().collect();
         if tables.is_empty() {
             return Ok(());
         }
@@ -307,3 +308,6 @@ impl CacheWorker {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

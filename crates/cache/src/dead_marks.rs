@@ -1,6 +1,6 @@
 //! Marks of versions that do not count any more: which are waiting, and when they become durable (CA3).
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::atomic::Ordering;
 
 use ferrite_memory::planted;
@@ -46,12 +46,12 @@ impl CacheCore {
 
     /// Notes that the table `table` may have no live page any more.
     pub fn note_empty(&self, table: u32) {
-        self.empty.lock().push(table);
+        self.empty.lock().insert(table);
         self.worker_event.signal();
     }
 
-    /// Returns the tables that were noted.
-    pub fn take_empty(&self) -> Vec<u32> {
+    /// Returns the tables that were noted, each once.
+    pub fn take_empty(&self) -> BTreeSet<u32> {
         std::mem::take(&mut *self.empty.lock())
     }
 
