@@ -114,6 +114,13 @@ pub(crate) fn disk_config(number: u8, disk: &NewDisk) -> Result<DiskConfig> {
     if size == 0 || size / BLOCK >= 1 << 36 {
         return Err(CacheError::Refused(format!("{} has {all} bytes, which a cache cannot serve", disk.address)));
     }
+    if disk.stamp == StampPlace::None && !all.is_multiple_of(BLOCK) {
+        return Err(CacheError::Refused(format!(
+            "{} has {all} bytes, and its last {} would not be served: with --stamp none a disk is a multiple of {BLOCK} bytes",
+            disk.address,
+            all % BLOCK
+        )));
+    }
     if disk.stamp == StampPlace::Head && !is_empty(&*disk.disk, STAMP_BYTES)? {
         return Err(CacheError::Refused(format!(
             "{} holds data in its first MiB, where the stamp of the cache goes: choose --stamp tail (its last MiB) or \

@@ -210,3 +210,15 @@ fn canary_disk_that_leaves_is_released_before_it_is_pending_is_caught() {
     let _bug = plant("cache: a disk that leaves is released before it is pending");
     explored(Model::MAPPED, false, true).expect_failure();
 }
+
+/// Bytes behind the last whole block would be out of reach, so a disk that keeps its data in place may have none.
+#[test]
+fn disk_without_a_stamp_that_ends_within_a_block_is_refused() {
+    let rig = RigShape::default();
+    let world = rig.world();
+    let rig = rig.open(&world).unwrap();
+    let (new, _) = second(&rig, StampPlace::None);
+    let odd = NewDisk { disk: Arc::new(RamDisk::new((1 << 20) + 1536)), ..new };
+    let refused = rig.cache.add_disk(odd).unwrap_err().to_string();
+    assert!(refused.contains("its last 1536 would not be served"), "{refused}");
+}
