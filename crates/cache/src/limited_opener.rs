@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::Builder;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ferrite_disk::{Access, Disk, Geometry, Op, Queue, Request, Wait, Zeroing};
 use ferrite_memory::{Error, Result, Span, Survival, planted};
@@ -114,8 +114,12 @@ impl LimitedDisk {
         }
         self.late.0.lock().remove(&self.address);
         ended.extend(queue.submit(Request { token: 0, op, span, buffer }));
-        if ended.is_empty() {
-            queue.collect(Wait::AtMost(self.limit), &mut ended)?;
+        // A queue may return early: what ended was no request of ours, or the kernel had another reason.
+        let begun = Instant::now();
+        while ended.is_empty()
+            && let Some(left) = self.limit.checked_sub(begun.elapsed())
+        {
+            queue.collect(Wait::AtMost(left), &mut ended)?;
         }
         match ended.pop() {
             Some(completion) => completion.result.map(|()| completion.buffer),
