@@ -16,6 +16,7 @@ mod doubt;
 mod inodes;
 mod media;
 mod relocate;
+mod slots;
 mod wrong;
 
 use std::collections::BTreeSet;

@@ -2,8 +2,14 @@
 
 use ferrite_pool::{Failure, FailureKind};
 
+use crate::format::word::AwayPage;
+
 /// Result of an operation on a file system.
 pub type Result<T> = std::result::Result<T, Error>;
+
+/// Pages that are on SSDs.
+#[derive(Debug)]
+pub struct AwayPages(pub(crate) Vec<AwayPage>);
 
 /// Errors of a file system.
 #[derive(Debug, thiserror::Error)]
@@ -72,6 +78,12 @@ pub enum Error {
         /// The offset in the pool, in bytes.
         at: u64,
     },
+    /// An SSD of the tier failed, or has other bytes than were written to it (EIO).
+    #[error("{0}")]
+    Ssd(String),
+    /// These pages must be read from their SSDs first. No call of [`crate::FileSystem`] returns it.
+    #[error("{} pages are on their SSDs", .0.0.len())]
+    Away(AwayPages),
     /// The pool failed (EIO).
     #[error(transparent)]
     Pool(ferrite_pool::Error),

@@ -3,6 +3,7 @@
 pub(crate) mod ahead;
 pub(crate) mod allocate;
 pub(crate) mod append;
+pub(crate) mod bring_in;
 pub(crate) mod compaction;
 pub(crate) mod content;
 pub(crate) mod cut;

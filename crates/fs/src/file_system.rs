@@ -11,6 +11,8 @@ use ferrite_pool::{Format, Freeze, Pool, Tag};
 use crate::file::{allocate, fsync, read, write};
 use crate::share::shared_files::SharedFiles;
 use crate::store::create_fs;
+use crate::store::tier_members::{self, TierDisk};
+use crate::tier;
 use crate::tree::{create, inode_lifetime, lookup, remove, rename, setattr, statfs, xattr};
 use crate::{
     Allocate, Attr, Credentials, DataMode, DirEntry, FsOptions, FsSpec, Ino, ListedEntry, NewFile, Rename, Result,
@@ -62,7 +64,24 @@ impl FileSystem {
     /// [`ferrite_pool::Error::Limit`] if only a newer Ferrite knows its version. [`crate::Error::NoSpace`] if the pool
     /// was grown and has no room for a larger table. Otherwise as [`FileSystem`].
     pub fn open(pool: Arc<Pool>, name: &str, options: FsOptions) -> Result<Arc<Self>> {
-        Ok(Arc::new(Self { shared: SharedFiles::open(pool, name, options)? }))
+        Self::open_tiered(pool, name, options, Vec::new())
+    }
+
+    /// Like [`FileSystem::open`], with the SSDs of its tier.
+    ///
+    /// # Errors
+    /// [`crate::Error::Ssd`] if one of its SSDs is not among `ssds`. Otherwise as [`FileSystem::open`].
+    pub fn open_tiered(pool: Arc<Pool>, name: &str, options: FsOptions, ssds: Vec<TierDisk>) -> Result<Arc<Self>> {
+        Ok(Arc::new(Self { shared: SharedFiles::open(pool, name, options, ssds)? }))
+    }
+
+    /// Gives the file system called `name`, which is not open, a tier on `ssds`. Durable on return, or not done.
+    ///
+    /// # Errors
+    /// [`crate::Error::Unsupported`] if it has a tier; [`crate::Error::Invalid`] for no SSDs, more than eight or small
+    /// ones; [`crate::Error::NoSpace`] if the pool has no room for their table.
+    pub fn add_tier(pool: &Pool, name: &str, ssds: &[TierDisk]) -> Result<()> {
+        tier_members::add_tier(pool, name, ssds)
     }
 
     /// Makes a pool in `memory` with one empty file system in it, and opens that: for programs that want files for as
@@ -77,6 +96,15 @@ impl FileSystem {
         let pool = Arc::new(Pool::open(memory, boot_id)?.0);
         Self::create(&pool, ALONE_NAME, spec)?;
         Self::open(pool, ALONE_NAME, options)
+    }
+
+    /// Destages every page that may leave the pool, if there is a tier: then the SSDs have all content but that of files
+    /// that are being appended to.
+    ///
+    /// # Errors
+    /// [`crate::Error::Ssd`] if an SSD fails; otherwise as [`FileSystem`].
+    pub fn drain_tier(&self) -> Result<()> {
+        tier::drain_tier(&self.shared, &self.shared.tier)
     }
 
     /// When written data is durable.

@@ -6,5 +6,7 @@ pub mod inode;
 pub mod layout;
 pub(crate) mod leaf;
 pub mod noted_times;
+pub(crate) mod segment;
 pub(crate) mod shape;
+pub(crate) mod slot_table;
 pub(crate) mod word;

@@ -58,6 +58,7 @@ pub mod share;
 mod store;
 #[cfg(test)]
 mod tests;
+mod tier;
 mod tree;
 pub mod view;
 
@@ -70,3 +71,4 @@ pub use file_system::FileSystem;
 pub use format::attr::{Attr, FileKind, FsClock, Ino, Time};
 pub use format::leaf::NAME_BYTES_MAX;
 pub use options::{ATOMIC_BYTES_MAX, DataMode, FsOptions, FsSpec, SUPER_THRESHOLD_BYTES};
+pub use store::tier_members::TierDisk;

@@ -10,6 +10,7 @@ use crate::Result;
 use crate::file::{ahead, compaction, size, superpage};
 use crate::share::shared_files::SharedFiles;
 use crate::store::reclaim::SpaceMaker;
+use crate::tier;
 use crate::tree::inode_lifetime;
 
 /// Sleeps until a client that was in the middle of something has gone on, and how many: a second. One that is stopped
@@ -27,6 +28,7 @@ pub(crate) fn step(shared: &SharedFiles) -> Result<bool> {
     Ok(inode_lifetime::step_orphans(shared)?
         || ahead::step_ahead(shared)?
         || superpage::step_superpages(shared)?
+        || tier::step_tier(shared, &shared.tier)?
         || shared.step_space()?)
 }
 
@@ -56,6 +58,7 @@ fn make_space(shared: &SharedFiles, made: u64) -> bool {
         || is_made_by(&|| ahead::free_all_ahead(shared, || Some(shared.gate.pass())))
         || is_made_by(&|| shared.end_all_appends())
         || is_made_by(&|| ahead::free_left_ahead(shared))
+        || tier::make_room(shared, &shared.tier).unwrap_or(false)
         || compaction::compact(shared).unwrap_or(false);
     shared.space.made.fetch_add(u64::from(is_done), Ordering::Release);
     drop(one);

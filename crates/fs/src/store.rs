@@ -8,14 +8,17 @@ pub(crate) mod chunk_table;
 pub(crate) mod clients;
 pub(crate) mod create_fs;
 pub(crate) mod deferred_frees;
+pub(crate) mod fetched_pages;
 pub(crate) mod gate;
 pub(crate) mod growth;
 pub(crate) mod inode_map;
 pub(crate) mod locks;
 pub(crate) mod orphans;
 pub(crate) mod reclaim;
+pub(crate) mod slots;
 pub(crate) mod snapshots;
 pub(crate) mod space;
+pub(crate) mod tier_members;
 
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -27,13 +30,16 @@ use parking_lot::Mutex;
 use crate::format::inode::Inode;
 use crate::format::layout::{ChunkKind, MapPages, NODE_WORDS};
 use crate::format::shape::FsShape;
+use crate::format::word::AwayPage;
 use crate::share::layout::shared_state::SharedState;
 use crate::store::clients::Clients;
 use crate::store::gate::ChangeGate;
 use crate::store::locks::{Locks, Stripe};
 use crate::store::orphans::Orphans;
 use crate::store::reclaim::SpaceMaker;
+use crate::store::slots::SlotStore;
 use crate::store::space::ChunkSpace;
+use crate::store::tier_members::TierDisk;
 use crate::view::index_reader::IndexReader;
 use crate::{Attr, DataMode, Error, FileKind, FsOptions, Ino, Result};
 
@@ -51,6 +57,8 @@ pub struct ChunkStore {
     pub(crate) locks: Locks,
     pub(crate) gate: ChangeGate,
     pub(crate) orphans: Orphans,
+    /// The slots of the tier's SSDs, if there is a tier.
+    pub(crate) slots: Option<SlotStore>,
     /// The clients that work on the files from other processes.
     pub(crate) clients: Arc<dyn Clients>,
     /// The layers above, which free space for a change that finds none.
@@ -58,12 +66,13 @@ pub struct ChunkStore {
 }
 
 impl ChunkStore {
-    /// Opens the store of the file system called `name`. `clients_on` makes the link to its clients, who share the
+    /// Opens the store of the file system called `name`, whose tier has `ssds`. `clients_on` makes the link to its clients, who share the
     /// words.
     pub(crate) fn open(
         pool: Arc<Pool>,
         name: &str,
         options: FsOptions,
+        ssds: Vec<TierDisk>,
         clients_on: impl FnOnce(&Arc<SharedState>) -> Arc<dyn Clients>,
     ) -> Result<Self> {
         let tag = pool.tag(name)?;
@@ -79,6 +88,7 @@ impl ChunkStore {
         let clients = clients_on(&shared_state);
         let space = ChunkSpace::load(&*memory, map, &shared_state, &clients, &bases, options.read_only)
             .map_err(|at| corrupt("the kind of a chunk", at))?;
+        let slots = tier_members::load_slots(&pool, &tag, &shape, ssds)?;
         let waits = !memory.fence_is_durable();
         let usual = if waits { DataMode::Posix } else { DataMode::Sync };
         let data = match options.data.unwrap_or(usual) {
@@ -95,6 +105,7 @@ impl ChunkStore {
             gate: ChangeGate::new(&shared_state, &clients),
             space,
             orphans,
+            slots,
             clients,
             space_maker: OnceLock::new(),
             tag: Mutex::new(Arc::clone(&tag)),
@@ -140,6 +151,30 @@ impl ChunkStore {
     #[inline]
     pub(crate) fn waits(&self) -> bool {
         self.waits
+    }
+
+    /// Marks what `span` of the pool touches as stored to, if there is a tier (TI4).
+    #[inline]
+    pub(crate) fn note_stored(&self, span: Span) {
+        if let Some(slots) = &self.slots {
+            slots.note_stored(span);
+        }
+    }
+
+    /// Marks what `span` of the pool touches as read, if there is a tier.
+    #[inline]
+    pub(crate) fn note_touched(&self, span: Span) {
+        if let Some(slots) = &self.slots {
+            slots.note_touched(span);
+        }
+    }
+
+    /// See [`SlotStore::fetched`].
+    pub(crate) fn fetched(&self, page: AwayPage) -> Result<Option<Arc<[u8]>>> {
+        match &self.slots {
+            Some(slots) => slots.fetched(page),
+            None => Err(self.corrupt("a word of an index", 0)),
+        }
     }
 
     /// Waits until what this thread stored is durable.

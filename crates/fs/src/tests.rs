@@ -41,6 +41,7 @@ mod superpages;
 mod support;
 mod tables;
 mod threads;
+mod tiers;
 mod times;
 mod unlisted_orphans;
 

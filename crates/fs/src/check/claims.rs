@@ -3,6 +3,7 @@
 //! - FJ1. A page of content that two words name is copied for the second: a file may have foreign content then, and none
 //!   has lost its own. The pages of an inode are counted once its copies exist.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use ferrite_pool::layout::CHUNK_PAGES;
@@ -12,6 +13,7 @@ use super::{CheckedMedia, Fix, FsFinding};
 use crate::Ino;
 use crate::format::layout::BITMAP;
 use crate::format::layout::ChunkKind;
+use crate::format::segment::Slot;
 use crate::format::word::IndexWord;
 
 /// A page of content that two words name; the second gets a copy.
@@ -40,6 +42,7 @@ pub(crate) enum PageClaim {
 #[derive(Debug, Default)]
 pub(crate) struct PageClaims {
     pages: BTreeMap<u64, Ino>,
+    slots: BTreeMap<Slot, Ino>,
     /// The kinds of which each chunk was named although it is of another.
     pub misnamed: BTreeMap<u64, BTreeSet<u8>>,
 }
@@ -56,6 +59,17 @@ impl PageClaims {
             None => {
                 self.pages.insert(page, ino);
                 PageClaim::Own
+            }
+        }
+    }
+
+    /// Inode `ino` names `slot`. Returns the inode that named it before.
+    pub fn claim_slot(&mut self, slot: Slot, ino: Ino) -> Option<Ino> {
+        match self.slots.entry(slot) {
+            Entry::Occupied(other) => Some(*other.get()),
+            Entry::Vacant(free) => {
+                free.insert(ino);
+                None
             }
         }
     }
@@ -96,6 +110,28 @@ impl PageClaims {
             let is_free = chunk.bitmap[(index / 64) as usize] >> (index % 64) & 1 == 0;
             is_free.then_some((page, media.place(page, ChunkKind::Data)?))
         })
+    }
+
+    /// Reports where the bits of slots differ (TI2). Unnamed ones are freed if no error can hide their names (`is_all`).
+    pub fn against_slots(&self, media: &CheckedMedia<'_>, is_all: bool, wrong: &mut Vec<FsFinding>) {
+        let Some(slots) = &media.slots else { return };
+        let mut named: BTreeMap<u64, u64> = BTreeMap::new();
+        for slot in self.slots.keys() {
+            let (at, bit) = slots.table.named_bit(*slot);
+            *named.entry(at).or_default() |= bit;
+        }
+        for at in slots.words() {
+            let (named, marked) = (named.get(&at).copied().unwrap_or(0), media.memory.load_word(at));
+            let (missing, leaked) = ((named & !marked).count_ones(), (marked & !named).count_ones());
+            if missing > 0 {
+                let found = FsFinding::new(format!("{missing} slots of SSDs are named and marked free"), at);
+                wrong.push(found.fixed_by(Fix::word(at, named | marked, "they are marked in use")));
+            } else if leaked > 0 {
+                let found =
+                    FsFinding::new(format!("{leaked} slots of SSDs are marked in use, and no inode names them"), at);
+                wrong.push(if is_all { found.fixed_by(Fix::word(at, named, "they are free")) } else { found });
+            }
+        }
     }
 
     /// Reports where the bitmaps differ. Unnamed pages are freed if no error can hide their names (`is_all`).

@@ -94,6 +94,15 @@ impl<'a> Collector<'a> {
                 self.is_any_reached = true;
                 self.claim(inode, page, ChunkKind::Data, at);
             }
+            (NamedBy::Away(page), 0) if self.media.slots.as_ref().is_some_and(|slots| slots.has(page.slot)) => {
+                self.is_any_reached = true;
+                self.pages += 1;
+                if let Some(other) = self.claims.claim_slot(page.slot, inode.ino) {
+                    let (ino, slot) = (inode.ino.0, page.slot.0);
+                    let what = format!("inode {ino} names slot {slot} of the SSDs, which inode {} names too", other.0);
+                    self.wrong.push(FsFinding::doubt(what, at));
+                }
+            }
             (NamedBy::Super(page), 1) => {
                 self.is_any_reached = true;
                 self.superpage(inode, page, at);

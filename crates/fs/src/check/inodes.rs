@@ -87,6 +87,7 @@ impl<'a> InodeSurvey<'a> {
         survey.reachable(&circles);
         let is_all = survey.wrong.is_empty();
         survey.claims.against_bitmaps(media, is_all, &mut survey.wrong);
+        survey.claims.against_slots(media, is_all, &mut survey.wrong);
         survey
     }
 

@@ -7,6 +7,7 @@ use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 use ferrite_pool::{Pool, Role, Stream, Tag};
 
 use super::FsFinding;
+use super::slots::CheckedSlots;
 use crate::Ino;
 use crate::format::inode::Inode;
 use crate::format::layout::ChunkKind;
@@ -38,6 +39,8 @@ pub(crate) struct CheckedMedia<'a> {
     pub unplaced: Vec<u64>,
     /// Where no chunk lies of what the tag has.
     pub spare: BTreeSet<u64>,
+    /// The slots of its tier, if it has one.
+    pub slots: Option<CheckedSlots>,
 }
 
 impl<'a> CheckedMedia<'a> {
@@ -52,7 +55,8 @@ impl<'a> CheckedMedia<'a> {
             .map(|page| page * PAGE)
             .collect();
         let (bases, chunks, unplaced) = (Vec::new(), Vec::new(), Vec::new());
-        let mut media = Self { memory, map, shape, bases, chunks, unplaced, spare };
+        let slots = CheckedSlots::open(memory, tag, &shape)?;
+        let mut media = Self { memory, map, shape, bases, chunks, unplaced, spare, slots };
         for number in 0..media.map.chunks() {
             let named = media.places_said(number);
             let base = named.iter().find(|place| media.spare.remove(place)).copied();

@@ -5,10 +5,11 @@ use std::ops::Range;
 use ferrite_memory::Span;
 use ferrite_pool::layout::{CHUNK_PAGES, PAGE};
 
-use crate::file::index::{self, IndexEntry};
-use crate::file::{FileLayer, ahead, cut, give_pages, size, stopped_append, superpage};
+use crate::file::index::{self, IndexEntry, PartPlace};
+use crate::file::{FileLayer, ahead, bring_in, cut, give_pages, size, stopped_append, superpage};
 use crate::format::inode::{Inode, KEEPS_PAGES};
 use crate::format::layout::FILE_BYTES_MAX;
+use crate::format::segment::SEGMENT_PAGES;
 use crate::format::word::IndexWord;
 use crate::store::change::FsChange;
 use crate::{Allocate, Error, Ino, Result, Seek};
@@ -34,7 +35,8 @@ fn exceeds_pool(files: &FileLayer, ino: Ino, range: &Range<u64>) -> Result<bool>
     let _stripe = files.locks.read(ino);
     let has = files.load_regular(ino)?.head.pages;
     let wants = range.end.div_ceil(PAGE) - range.start / PAGE;
-    Ok(wants.saturating_sub(has) > files.memory().size() / PAGE)
+    let slots = files.slots.as_ref().map_or(0, |slots| slots.segments().0 * SEGMENT_PAGES);
+    Ok(wants.saturating_sub(has) > files.memory().size() / PAGE + slots)
 }
 
 fn allocate_locked(files: &FileLayer, ino: Ino, range: Range<u64>, how: Allocate) -> Result<()> {
@@ -63,6 +65,7 @@ fn allocate_locked(files: &FileLayer, ino: Ino, range: Range<u64>, how: Allocate
             let is_zeroed = matches!(how, Allocate::Zero | Allocate::ZeroKeepSize);
             let (from, to) = (if is_zeroed { range.start.min(size) } else { size }, range.end.min(grown));
             if from < to {
+                bring_in::bring_in(files, &mut inode, from..to)?;
                 index::zero_bytes(files, &inode, from..to)?;
                 files.drain()?;
             }
@@ -90,9 +93,12 @@ fn free_pages_behind(files: &FileLayer, ino: Ino, end: u64) -> Result<()> {
 fn punch(files: &FileLayer, inode: &mut Inode, range: Range<u64>) -> Result<()> {
     let (first, end) = (range.start.div_ceil(PAGE), range.end / PAGE);
     if first >= end {
+        bring_in::bring_in(files, inode, range.clone())?;
         index::zero_bytes(files, inode, range)?;
         return files.drain();
     }
+    bring_in::bring_in(files, inode, range.start..first * PAGE)?;
+    bring_in::bring_in(files, inode, end * PAGE..range.end)?;
     index::zero_bytes(files, inode, range.start..first * PAGE)?;
     index::zero_bytes(files, inode, end * PAGE..range.end)?;
     files.drain()?;
@@ -151,7 +157,7 @@ pub(crate) fn seek(files: &FileLayer, ino: Ino, at: u64, what: Seek) -> Result<u
     }
     let mut found = None;
     index::parts(files, &inode, at / PAGE..size.div_ceil(PAGE), |part| {
-        if part.at.is_some() == (what == Seek::Data) {
+        if (part.at != PartPlace::Missing) == (what == Seek::Data) {
             found = Some((part.first * PAGE).max(at));
         }
         Ok(found.is_none())

@@ -1,36 +1,53 @@
 //! Copies between memory of the caller and pages of a file.
 
-use ferrite_memory::Scheme;
+use ferrite_memory::{Scheme, Span};
 use ferrite_pool::layout::PAGE;
 
-use crate::Result;
+use crate::error::AwayPages;
+use crate::file::index::PartPlace;
 use crate::file::{FileLayer, index};
 use crate::format::inode::Inode;
+use crate::{Error, Result};
 
 /// Copies bytes of the file from byte `at` on, all before its end.
+///
+/// # Errors
+/// [`Error::Away`] with the pages that have to be fetched.
 pub(crate) fn copy_out(files: &FileLayer, inode: &Inode, at: u64, into: &mut [u8]) -> Result<()> {
     let end = at + into.len() as u64;
+    let mut wanted = Vec::new();
     index::parts(files, inode, at / PAGE..end.div_ceil(PAGE), |part| {
         let start = (part.first * PAGE).max(at);
         let stop = ((part.first + part.pages) * PAGE).min(end);
         let into = &mut into[(start - at) as usize..(stop - at) as usize];
         match part.at {
-            Some(place) => files.memory().load(place + start - part.first * PAGE, into),
-            None => files.memory().load_hole(into),
+            PartPlace::At(place) => {
+                let from = place + start - part.first * PAGE;
+                files.memory().load(from, into);
+                files.note_touched(Span::new(from, stop - start));
+            }
+            PartPlace::Missing => files.memory().load_hole(into),
+            PartPlace::Away(page) => match files.fetched(page)? {
+                Some(bytes) => into.copy_from_slice(&bytes[(start - part.first * PAGE) as usize..][..into.len()]),
+                None => wanted.push(page),
+            },
         }
         Ok(true)
-    })
+    })?;
+    if wanted.is_empty() { Ok(()) } else { Err(Error::Away(AwayPages(wanted))) }
 }
 
 /// Stores what goes to pages that the file has.
 pub(crate) fn store_there(files: &FileLayer, inode: &Inode, at: u64, from: &[u8]) -> Result<()> {
     let end = at + from.len() as u64;
     index::parts(files, inode, at / PAGE..end.div_ceil(PAGE), |part| {
-        let Some(place) = part.at else { return Ok(true) };
+        let PartPlace::At(place) = part.at else { return Ok(true) };
         let start = (part.first * PAGE).max(at);
         let stop = ((part.first + part.pages) * PAGE).min(end);
         let bytes = &from[(start - at) as usize..(stop - at) as usize];
-        files.memory().store(place + start - part.first * PAGE, bytes, Scheme::Nt);
+        let to = place + start - part.first * PAGE;
+        files.memory().store(to, bytes, Scheme::Nt);
+        files.note_stored(Span::new(to, stop - start));
         Ok(true)
     })
 }

@@ -4,7 +4,7 @@ use ferrite_memory::planted;
 use ferrite_pool::layout::PAGE;
 
 use crate::Result;
-use crate::file::{FileLayer, ahead, cut, index, superpage};
+use crate::file::{FileLayer, ahead, bring_in, cut, index, superpage};
 use crate::format::inode::{Inode, KEEPS_PAGES};
 use crate::store::locks::Stripe;
 
@@ -23,6 +23,7 @@ pub(crate) fn define_until(files: &FileLayer, stripe: &mut Stripe, inode: &mut I
     }
     planted!("fs: undefined gap" => return Ok(()));
     if until > inode.size() {
+        bring_in::bring_in(files, inode, inode.size()..until)?;
         index::zero_bytes(files, inode, inode.size()..until)?;
         files.drain()?;
     }

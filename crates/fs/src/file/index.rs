@@ -19,7 +19,7 @@ use crate::Result;
 use crate::file::index_height;
 use crate::format::inode::Inode;
 use crate::format::layout::{FILE_BYTES_MAX, NODE_WORDS, ROOTS};
-use crate::format::word::{IndexWord, NamedBy};
+use crate::format::word::{AwayPage, IndexWord, NamedBy};
 use crate::store::ChunkStore;
 use crate::store::change::{FREED_PAGES_MAX, FsChange};
 
@@ -44,14 +44,35 @@ pub(crate) enum IndexEntry {
     Nothing { at: u64, left: u64 },
 }
 
+/// Where a part of a file lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PartPlace {
+    /// At this offset in the pool.
+    At(u64),
+    /// Nowhere: its pages are missing.
+    Missing,
+    /// On an SSD; the part is one page.
+    Away(AwayPage),
+}
+
 /// Pages of a file that lie together, or are all missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FilePart {
     /// First page of the file.
     pub first: u64,
     pub pages: u64,
-    /// The offset in the pool; `None` for missing pages.
-    pub at: Option<u64>,
+    pub at: PartPlace,
+}
+
+impl PartPlace {
+    /// Returns true if the page behind `pages` pages here lies at `next` and belongs to the same part.
+    fn goes_on_at(self, pages: u64, next: Self) -> bool {
+        match (self, next) {
+            (Self::At(at), Self::At(next)) => at + pages * PAGE == next,
+            (Self::Missing, Self::Missing) => true,
+            _ => false,
+        }
+    }
 }
 
 #[inline]
@@ -134,14 +155,14 @@ pub(crate) fn parts(
             }
             IndexEntry::Super { page: first, left, .. } => {
                 let pages = left.min(wanted);
-                if !each(FilePart { first: page, pages, at: Some(store.place(first)?) })? {
+                if !each(FilePart { first: page, pages, at: PartPlace::At(store.place(first)?) })? {
                     return Ok(());
                 }
                 page += pages;
             }
             IndexEntry::Nothing { left, .. } => {
                 let pages = left.min(wanted);
-                if !each(FilePart { first: page, pages, at: None })? {
+                if !each(FilePart { first: page, pages, at: PartPlace::Missing })? {
                     return Ok(());
                 }
                 page += pages;
@@ -171,7 +192,7 @@ fn parts_of_words(
         let word = IndexWord(u64::from_le_bytes(word.try_into().expect("eight bytes")));
         let place = place_of_word(store, word, at + index as u64 * 8)?;
         match &mut part {
-            Some(part) if part.at.map(|at| at + part.pages * PAGE) == place => part.pages += 1,
+            Some(part) if part.at.goes_on_at(part.pages, place) => part.pages += 1,
             _ => {
                 if let Some(part) = part
                     && !each(part)?
@@ -185,10 +206,11 @@ fn parts_of_words(
     part.map_or(Ok(true), each)
 }
 
-fn place_of_word(store: &ChunkStore, word: IndexWord, at: u64) -> Result<Option<u64>> {
+fn place_of_word(store: &ChunkStore, word: IndexWord, at: u64) -> Result<PartPlace> {
     match word.named() {
-        NamedBy::Nothing => Ok(None),
-        NamedBy::Page(page) => store.place(page).map(Some),
+        NamedBy::Nothing => Ok(PartPlace::Missing),
+        NamedBy::Page(page) => store.place(page).map(PartPlace::At),
+        NamedBy::Away(page) => Ok(PartPlace::Away(page)),
         _ => Err(store.corrupt("a word of an index", at)),
     }
 }
@@ -301,8 +323,8 @@ fn trim_word(
             inode.head.pages = inode.head.pages.saturating_sub(1);
             Ok(TrimmedWord::Gone)
         }
-        NamedBy::Page(_) | NamedBy::Super(_) if first < from => Ok(TrimmedWord::Kept),
-        NamedBy::Page(_) | NamedBy::Super(_) => {
+        NamedBy::Page(_) | NamedBy::Super(_) | NamedBy::Away(_) if first < from => Ok(TrimmedWord::Kept),
+        NamedBy::Page(_) | NamedBy::Super(_) | NamedBy::Away(_) => {
             inode.head.pages = inode.head.pages.saturating_sub(change.free_word(word));
             Ok(TrimmedWord::Gone)
         }
@@ -310,13 +332,15 @@ fn trim_word(
     }
 }
 
-/// Zeros the bytes `span` of a file where it has pages; the caller drains.
+/// Zeros the bytes `span` of a file where it has pages, of which none is away; the caller drains.
 pub(crate) fn zero_bytes(store: &ChunkStore, inode: &Inode, span: std::ops::Range<u64>) -> Result<()> {
     parts(store, inode, span.start / PAGE..span.end.div_ceil(PAGE), |part| {
-        let Some(at) = part.at else { return Ok(true) };
+        let PartPlace::At(at) = part.at else { return Ok(true) };
         let start = (part.first * PAGE).max(span.start);
         let end = ((part.first + part.pages) * PAGE).min(span.end);
-        store.memory().zero(Span::new(at + start - part.first * PAGE, end - start), ferrite_memory::Scheme::Nt);
+        let zeros = Span::new(at + start - part.first * PAGE, end - start);
+        store.memory().zero(zeros, ferrite_memory::Scheme::Nt);
+        store.note_stored(zeros);
         Ok(true)
     })
 }

@@ -3,6 +3,7 @@
 use ferrite_memory::{Scheme, Span};
 use ferrite_pool::layout::PAGE;
 
+use crate::error::AwayPages;
 use crate::file::index::{self, IndexEntry};
 use crate::file::{FileLayer, content, size, superpage};
 use crate::format::inode::Inode;
@@ -12,7 +13,7 @@ use crate::store::bits::pages_of;
 use crate::store::change::FsChange;
 use crate::store::copy_bytes;
 use crate::store::locks::Stripe;
-use crate::{DataMode, Result};
+use crate::{DataMode, Error, Result};
 
 /// Pages that are taken ahead of appends at most.
 const AHEAD_PAGES_MAX: u64 = 256;
@@ -47,6 +48,8 @@ pub(crate) fn write_new(
     let (size, end) = (inode.size(), at + from.len() as u64);
     let pages = at / PAGE..end.div_ceil(PAGE);
     let mut renewed = to_renew(files, inode, pages.clone(), replaces)?;
+    let fill = PageFill { at, from, size: size.max(end) };
+    fetched_edges(files, &renewed, &fill)?;
     let appends = at == size && size > 0 && stripe.is_held(inode.ino);
     let ahead = if appends { words_ahead(files, inode, pages.end)? } else { Vec::new() };
     let mut change = FsChange::new(files);
@@ -62,7 +65,7 @@ pub(crate) fn write_new(
     let mut taken = pages_of(&runs);
     renewed.iter_mut().zip(&mut taken).for_each(|(renewed, page)| renewed.new = page);
     for renewed in &renewed {
-        fill_new(files, renewed, &PageFill { at, from, size: size.max(end) })?;
+        fill_new(files, renewed, &fill)?;
     }
     // Behind the end that a crash leaves pages may be named before they are durable (FW4).
     let is_behind = renewed.iter().all(|renewed| renewed.page * PAGE >= inode.durable_size());
@@ -105,7 +108,7 @@ fn to_renew(files: &FileLayer, inode: &mut Inode, pages: std::ops::Range<u64>, a
                 for index in 0..count {
                     let word_at = at + index * 8;
                     let old = IndexWord(files.memory().load_word(word_at));
-                    if all || old == IndexWord::NONE {
+                    if all || old == IndexWord::NONE || matches!(old.named(), NamedBy::Away(_)) {
                         renewed.push(RenewedPage { page: page + index, ..RenewedPage::at(word_at, old) });
                     }
                 }
@@ -130,6 +133,20 @@ fn words_ahead(files: &FileLayer, inode: &Inode, page: u64) -> Result<Vec<u64>> 
     Ok(places.take_while(|at| files.memory().load_word(*at) == 0).collect())
 }
 
+/// Returns an error unless the old bytes of all `renewed` pages that keep some are at hand. Nothing was changed before.
+fn fetched_edges(files: &FileLayer, renewed: &[RenewedPage], fill: &PageFill<'_>) -> Result<()> {
+    let mut wanted = Vec::new();
+    for renewed in renewed {
+        if let NamedBy::Away(page) = renewed.old.named()
+            && fill.keeps_some_of(renewed.page)
+            && files.fetched(page)?.is_none()
+        {
+            wanted.push(page);
+        }
+    }
+    if wanted.is_empty() { Ok(()) } else { Err(Error::Away(AwayPages(wanted))) }
+}
+
 /// Stores the content of a new page.
 fn fill_new(files: &FileLayer, renewed: &RenewedPage, fill: &PageFill<'_>) -> Result<()> {
     let place = files.place(renewed.new)?;
@@ -142,6 +159,13 @@ fn fill_new(files: &FileLayer, renewed: &RenewedPage, fill: &PageFill<'_>) -> Re
         let old = files.place(old)?;
         copy_bytes(files.memory(), old, place, from - start);
         copy_bytes(files.memory(), old + to - start, place + to - start, end.saturating_sub(to));
+    } else if let NamedBy::Away(old) = renewed.old.named()
+        && fill.keeps_some_of(renewed.page)
+    {
+        let old = files.fetched(old)?.ok_or_else(|| Error::Away(AwayPages(vec![old])))?;
+        let (head, tail) = ((from - start) as usize, (to - start) as usize);
+        files.memory().store(place, &old[..head], Scheme::Nt);
+        files.memory().store(place + to - start, &old[tail..((end - start) as usize).max(tail)], Scheme::Nt);
     } else {
         files.memory().zero(Span::new(place, from - start), Scheme::Nt);
         files.memory().zero(Span::new(place + to - start, end.saturating_sub(to)), Scheme::Nt);
@@ -171,4 +195,12 @@ struct PageFill<'a> {
     from: &'a [u8],
     /// The size that the file will have.
     size: u64,
+}
+
+impl PageFill<'_> {
+    /// Returns true if bytes of `page` of the file, before its end, are not written.
+    fn keeps_some_of(&self, page: u64) -> bool {
+        let (start, end) = (page * PAGE, ((page + 1) * PAGE).min(self.size));
+        self.at > start || self.at + (self.from.len() as u64) < end
+    }
 }

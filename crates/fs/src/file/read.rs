@@ -1,12 +1,15 @@
 //! Reading: copies bytes from where they lie.
 
-use ferrite_memory::pin;
+use ferrite_memory::{Span, pin};
 use parking_lot::RwLockReadGuard;
 
 use crate::file::{FileLayer, content};
 use crate::format::inode::Inode;
 use crate::store::locks::Stripe;
 use crate::{Ino, Result};
+
+/// Bytes that are fetched for one read at a time.
+const FETCHED_BYTES_MAX: usize = 1 << 20;
 
 /// See [`crate::FileSystem::read`].
 #[inline]
@@ -33,8 +36,22 @@ fn read_uncached(files: &FileLayer, ino: Ino, at: u64, into: &mut [u8], notes: b
     files.cache_snapshot(ino, at);
     match read_pinned(files, ino, at, into, notes) {
         Some(len) => Ok(len),
-        None => read_locked(files, ino, at, into, notes),
+        None if into.len() > FETCHED_BYTES_MAX && files.slots.is_some() => read_in_parts(files, ino, at, into, notes),
+        None => files.with_pages(|| read_locked(files, ino, at, into, notes)),
     }
+}
+
+/// Reads so much at a time that what is fetched of it is kept until it is copied.
+fn read_in_parts(files: &FileLayer, ino: Ino, at: u64, into: &mut [u8], notes: bool) -> Result<usize> {
+    let mut done = 0;
+    for part in into.chunks_mut(FETCHED_BYTES_MAX) {
+        let read = files.with_pages(|| read_locked(files, ino, at + done as u64, part, notes))?;
+        done += read;
+        if read < part.len() {
+            break;
+        }
+    }
+    Ok(done)
 }
 
 /// Reads without a lock (FL2), if all bytes are adjacent and no thread changes the file. Returns `None` in all other
@@ -49,6 +66,7 @@ fn read_pinned(files: &FileLayer, ino: Ino, at: u64, into: &mut [u8], notes: boo
         return None;
     }
     files.memory().load(place, into);
+    files.note_touched(Span::new(place, into.len() as u64));
     Some(into.len())
 }
 

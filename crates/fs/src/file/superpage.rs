@@ -21,6 +21,7 @@ use crate::format::layout::ChunkKind;
 use crate::format::word::{IndexWord, NamedBy};
 use crate::store::change::FsChange;
 use crate::store::copy_bytes;
+use crate::store::slots::SlotStore;
 use crate::{Error, FileKind, Ino, Result};
 
 /// Pages of a block that must be there for it to move.
@@ -83,7 +84,8 @@ fn movable(files: &FileLayer, inode: &Inode, block: u64) -> Result<Option<Movabl
     let NamedBy::Node(node) = word.named() else { return Ok(None) };
     let words = files.load_words(files.place(node)?);
     let there = words.iter().filter(|word| **word != 0).count() as u64;
-    Ok((there >= PAGES_MIN).then_some(MovableBlock { at, node, words, there }))
+    let is_any_away = words.iter().any(|word| matches!(IndexWord(*word).named(), NamedBy::Away(_)));
+    Ok((there >= PAGES_MIN && !is_any_away).then_some(MovableBlock { at, node, words, there }))
 }
 
 /// Copies a block to a chunk, which stays claimed (FS2).
@@ -174,6 +176,20 @@ pub(crate) fn shrink_super(files: &FileLayer, inode: &mut Inode) -> Result<()> {
         Err(Error::NoSpace) => Ok(()),
         split => split,
     }
+}
+
+/// Returns the page behind the block of 2 MiB around `page`.
+pub(crate) fn behind(page: u64) -> u64 {
+    page - page % CHUNK_PAGES + CHUNK_PAGES
+}
+
+/// Returns true if the block around `page` is a superpage, of which no page was used since the last look.
+pub(crate) fn is_cold(files: &FileLayer, slots: &SlotStore, inode: &Inode, page: u64) -> Result<bool> {
+    let Some((_, word)) = index::block_word(files, inode, page)? else { return Ok(false) };
+    let Some(first) = word.superpage_named() else { return Ok(false) };
+    let place = files.place(first)?;
+    let used = (0..CHUNK_PAGES).filter(|page| slots.take_touched(place + page * PAGE)).count();
+    Ok(used == 0)
 }
 
 /// Divides the superpage around page `page` into pages, in place: those before the end of the file can then be

@@ -13,9 +13,10 @@
 //! - FW6. Other threads see an append as one change, even if space is freed in the middle of it. Its earlier parts
 //!   stay invisible, and their pages serve the next attempt.
 
-use ferrite_memory::{Scheme, pin, planted};
+use ferrite_memory::{Scheme, Span, pin, planted};
 use ferrite_pool::layout::PAGE;
 
+use crate::file::index::PartPlace;
 use crate::file::{FileLayer, append, content, gap, index, new_pages, size, stopped_append, superpage};
 use crate::format::inode::{Inode, TIME_GRAIN_NS};
 use crate::format::layout::FILE_BYTES_MAX;
@@ -139,6 +140,7 @@ fn write_pinned(files: &FileLayer, ino: Ino, at: u64, from: &[u8]) -> Option<boo
     files.memory().store(place, from, Scheme::Nt);
     // Asked while the bytes are on their way, for which the fence waits.
     let is_noted = files.now().abs_diff(file.mtime) < TIME_GRAIN_NS;
+    files.note_stored(Span::new(place, from.len() as u64));
     planted!("fs: return before fence" => return Some(is_noted));
     files.memory().fence();
     Some(is_noted)
@@ -239,7 +241,7 @@ pub(crate) fn write_part(
     }
     let mut is_missing = false;
     index::parts(files, inode, at / PAGE..end.div_ceil(PAGE), |part| {
-        is_missing |= part.at.is_none();
+        is_missing |= !matches!(part.at, PartPlace::At(_));
         Ok(!is_missing)
     })?;
     if is_missing && at == size && superpage::expand_super(files, inode)? {

@@ -11,6 +11,8 @@ use crate::share::sessions::Sessions;
 use crate::store::ChunkStore;
 use crate::store::clients::Clients;
 use crate::store::reclaim::SpaceMaker;
+use crate::store::tier_members::TierDisk;
+use crate::tier::TierWork;
 use crate::tree::{TreeLayer, lost_found};
 use crate::{FsOptions, Result};
 
@@ -19,20 +21,25 @@ pub struct SharedFiles {
     tree: TreeLayer,
     pub(crate) link: Arc<ClientLink>,
     pub(crate) sessions: Sessions,
+    pub(crate) tier: TierWork,
 }
 
 impl SharedFiles {
     /// See [`crate::FileSystem::open`].
-    pub(crate) fn open(pool: Arc<Pool>, name: &str, options: FsOptions) -> Result<Arc<Self>> {
+    pub(crate) fn open(pool: Arc<Pool>, name: &str, options: FsOptions, ssds: Vec<TierDisk>) -> Result<Arc<Self>> {
         let (is_read_only, mut link) = (options.read_only, None);
-        let store = ChunkStore::open(pool, name, options, |shared_state| {
+        let store = ChunkStore::open(pool, name, options, ssds, |shared_state| {
             let new = Arc::new(ClientLink::new(shared_state));
             link = Some(Arc::clone(&new));
             new as Arc<dyn Clients>
         })?;
         let link = link.expect("a store that is open has asked for it");
-        let shared =
-            Arc::new(Self { tree: TreeLayer::new(FileLayer::new(store)), link, sessions: Sessions::default() });
+        let shared = Arc::new(Self {
+            tree: TreeLayer::new(FileLayer::new(store)),
+            link,
+            sessions: Sessions::default(),
+            tier: TierWork::default(),
+        });
         shared.link.connect(&shared);
         let maker: Weak<dyn SpaceMaker> = Arc::downgrade(&shared) as Weak<dyn SpaceMaker>;
         _ = shared.space_maker.set(maker);

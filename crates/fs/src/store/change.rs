@@ -10,6 +10,7 @@ use ferrite_pool::layout::{CHUNK_PAGES, PAGE};
 use crate::format::inode::Inode;
 use crate::format::layout::{BITMAP, ChunkKind};
 use crate::format::leaf::PageWriter;
+use crate::format::segment::{SegmentNo, Slot};
 use crate::format::word::IndexWord;
 use crate::store::ChunkStore;
 use crate::store::bits::{PageRun, words_of};
@@ -29,6 +30,9 @@ pub(crate) struct FsChange<'fs> {
     transaction: Option<Transaction<'fs>>,
     taken: Vec<PageRun>,
     freed: Vec<PageRun>,
+    /// Slots that words name from now on, or no more.
+    named_slots: Vec<Slot>,
+    freed_slots: Vec<Slot>,
     freed_chunks: Vec<u64>,
     /// The pages that stay of a divided superpage.
     divided: Option<PageRun>,
@@ -45,6 +49,8 @@ impl<'fs> FsChange<'fs> {
             transaction: Some(store.pool().transaction()),
             taken: Vec::new(),
             freed: Vec::new(),
+            named_slots: Vec::new(),
+            freed_slots: Vec::new(),
             freed_chunks: Vec::new(),
             divided: None,
             freed_inodes: Vec::new(),
@@ -119,6 +125,7 @@ impl<'fs> FsChange<'fs> {
     fn mark(&mut self, runs: &[PageRun]) {
         self.taken.extend(runs);
         for run in runs {
+            self.store.forget_shadows(*run);
             let bitmap = self.bitmap(*run);
             words_of(*run).for_each(|(word, mask)| self.transaction().set(bitmap + word as u64 * 8, mask));
         }
@@ -160,6 +167,10 @@ impl<'fs> FsChange<'fs> {
                 self.freed_chunks.push(page / CHUNK_PAGES);
                 CHUNK_PAGES
             }
+            crate::format::word::NamedBy::Away(page) => {
+                self.freed_slots.push(page.slot);
+                1
+            }
             _ => 0,
         }
     }
@@ -186,14 +197,20 @@ impl<'fs> FsChange<'fs> {
         Ok(self.store.load_any(crate::Ino(number)).ok_or(Error::Stale)?.with_next_generation(self.store.now()))
     }
 
+    /// Lets a word name `slot`, whose bytes are durable (TI1).
+    pub fn name_slot(&mut self, slot: Slot) {
+        self.named_slots.push(slot);
+    }
+
     /// Returns how many pages it frees, because the bytes of one change are bounded.
     pub fn freed_pages(&self) -> u64 {
-        self.freed.iter().map(|run| run.pages).sum::<u64>() + self.freed_chunks.len() as u64
+        let pages = self.freed.iter().map(|run| run.pages).sum::<u64>();
+        pages + (self.freed_chunks.len() + self.freed_slots.len()) as u64
     }
 
     /// Returns true if it frees pages or superpages.
     pub fn frees_any(&self) -> bool {
-        !self.freed.is_empty() || !self.freed_chunks.is_empty()
+        !self.freed.is_empty() || !self.freed_chunks.is_empty() || !self.freed_slots.is_empty()
     }
 
     fn bitmap(&self, run: PageRun) -> u64 {
@@ -206,7 +223,10 @@ impl<'fs> FsChange<'fs> {
         let is_paged = |run: &PageRun| matches!(kind(run.page / CHUNK_PAGES), Some(ChunkKind::Data | ChunkKind::Index));
         let divided = self.divided.iter().map(|kept| kept.page / CHUNK_PAGES);
         let mut supers = self.freed_chunks.iter().copied().chain(divided);
-        let are_there = self.freed.iter().all(is_paged) && supers.all(|chunk| kind(chunk) == Some(ChunkKind::Super));
+        let has_slot = |slot: &Slot| self.store.slots.as_ref().is_some_and(|slots| slots.has(*slot));
+        let are_there = self.freed.iter().all(is_paged)
+            && supers.all(|chunk| kind(chunk) == Some(ChunkKind::Super))
+            && self.freed_slots.iter().all(has_slot);
         if are_there { Ok(()) } else { Err(self.store.corrupt("the number of a page that is to be freed", 0)) }
     }
 
@@ -239,6 +259,39 @@ impl<'fs> FsChange<'fs> {
         committed
     }
 
+    /// Writes the bits of slots, and the sequences of segments in which the first one is named (TI2).
+    fn write_slots(&mut self) {
+        let Some(slots) = &self.store.slots else { return };
+        for slot in self.named_slots.clone() {
+            let (at, mask) = slots.table.named_bit(slot);
+            planted!("fs: unmarked slot" => continue);
+            self.transaction().set(at, mask);
+        }
+        for slot in self.freed_slots.clone() {
+            let (at, mask) = slots.table.named_bit(slot);
+            self.transaction().clear(at, mask);
+        }
+        let mut segments: Vec<SegmentNo> = self.named_slots.iter().map(|slot| slot.segment()).collect();
+        segments.dedup();
+        for segment in segments {
+            let (at, sequence) = (slots.table.sequence(segment), slots.sequence_of(segment));
+            if self.store.memory().load_word(at) != sequence {
+                self.write_word(at, sequence);
+            }
+        }
+    }
+
+    /// Counts what [`FsChange::write_slots`] wrote and the commit made durable.
+    fn note_slots(&mut self) {
+        let Some(slots) = &self.store.slots else { return };
+        self.named_slots.drain(..).for_each(|slot| slots.note_named(slot, true));
+        self.freed_slots.drain(..).for_each(|slot| slots.note_named(slot, false));
+        self.freed.iter().for_each(|run| self.store.forget_shadows(*run));
+        for chunk in &self.freed_chunks {
+            self.store.forget_shadows(PageRun { page: chunk * CHUNK_PAGES, pages: CHUNK_PAGES });
+        }
+    }
+
     /// Commits: durable and visible on return, or an error.
     pub fn commit(mut self) -> Result<()> {
         self.ensure_there()?;
@@ -251,7 +304,9 @@ impl<'fs> FsChange<'fs> {
             words_of(run).for_each(|(word, mask)| self.transaction().clear(bitmap + word as u64 * 8, mask));
             self.freed.push(run);
         }
+        self.write_slots();
         self.transaction.take().expect("a commit consumes the change").commit()?;
+        self.note_slots();
         self.taken.clear();
         (self.taken_inode, self.taken_orphan) = (None, None);
         self.freed_orphans.drain(..).for_each(|word| self.store.orphans.return_word(word));

@@ -1,0 +1,92 @@
+//! Pages that come back from SSDs because a change needs them in the pool.
+//!
+//! - TI10. A page that is brought in is durable in the pool before its word says so; its slot is named until then.
+
+use std::ops::Range;
+
+use ferrite_memory::Scheme;
+use ferrite_pool::layout::PAGE;
+
+use crate::error::AwayPages;
+use crate::file::index::{self, IndexEntry};
+use crate::file::{FileLayer, size};
+use crate::format::inode::Inode;
+use crate::format::segment::SegmentNo;
+use crate::format::word::{AwayPage, IndexWord, NamedBy};
+use crate::store::bits::pages_of;
+use crate::store::change::FsChange;
+use crate::{Error, Result};
+
+/// Pages that one change brings in. Few in tests, so that small files too are brought in by steps.
+const BROUGHT_PAGES_MAX: usize = if cfg!(test) { 8 } else { 256 };
+
+/// A word that names a page that is away.
+struct AwayWord {
+    at: u64,
+    page: AwayPage,
+}
+
+/// Brings in what is away of the bytes `range` of a file, which is locked to be changed.
+///
+/// # Errors
+/// [`Error::Away`] with the pages that have to be fetched.
+pub(crate) fn bring_in(files: &FileLayer, inode: &mut Inode, range: Range<u64>) -> Result<()> {
+    bring_in_from(files, inode, range, None)
+}
+
+/// Like [`bring_in`], of what lies in `segment` alone, if one is given.
+pub(crate) fn bring_in_from(
+    files: &FileLayer,
+    inode: &mut Inode,
+    range: Range<u64>,
+    segment: Option<SegmentNo>,
+) -> Result<()> {
+    if files.slots.is_none() || range.is_empty() {
+        return Ok(());
+    }
+    let mut words = away_words(files, inode, range)?;
+    words.retain(|word| segment.is_none_or(|segment| word.page.slot.segment() == segment));
+    words.chunks(BROUGHT_PAGES_MAX).try_for_each(|words| bring_in_words(files, inode, words))
+}
+
+fn away_words(files: &FileLayer, inode: &Inode, range: Range<u64>) -> Result<Vec<AwayWord>> {
+    let (mut page, end) = (range.start / PAGE, range.end.div_ceil(PAGE));
+    let mut found = Vec::new();
+    while page < end {
+        page += match index::walk(files, inode, page)? {
+            IndexEntry::Words { at, left } => {
+                let left = left.min(end - page);
+                for at in (0..left).map(|index| at + index * 8) {
+                    if let NamedBy::Away(page) = IndexWord(files.memory().load_word(at)).named() {
+                        found.push(AwayWord { at, page });
+                    }
+                }
+                left
+            }
+            IndexEntry::Super { left, .. } | IndexEntry::Nothing { left, .. } => left,
+        };
+    }
+    Ok(found)
+}
+
+fn bring_in_words(files: &FileLayer, inode: &mut Inode, words: &[AwayWord]) -> Result<()> {
+    let (mut contents, mut wanted) = (Vec::new(), Vec::new());
+    for word in words {
+        match files.fetched(word.page)? {
+            Some(bytes) => contents.push(bytes),
+            None => wanted.push(word.page),
+        }
+    }
+    if !wanted.is_empty() {
+        return Err(Error::Away(AwayPages(wanted)));
+    }
+    let mut change = FsChange::new(files);
+    let runs = change.allocate_data(words.len() as u64)?;
+    for ((word, bytes), page) in words.iter().zip(&contents).zip(pages_of(&runs)) {
+        files.memory().store(files.place(page)?, bytes, Scheme::Nt);
+        change.set_word(inode, word.at, IndexWord::page(page));
+        change.free_word(IndexWord::away(word.page));
+    }
+    size::drain_data(files)?;
+    change.commit_head(inode)
+}

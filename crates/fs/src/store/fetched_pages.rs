@@ -1,0 +1,64 @@
+//! Pages that were read from SSDs and not used yet, or used and kept for the next reader.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::format::word::AwayPage;
+
+/// A page that was read from an SSD.
+#[derive(Clone, Debug)]
+pub(crate) struct FetchedPage {
+    /// Of the segment before it was read.
+    pub sequence: u64,
+    /// Its bytes, or why there are none.
+    pub found: Result<Arc<[u8]>, String>,
+}
+
+/// A bounded number of pages; the oldest goes first.
+#[derive(Debug)]
+pub(crate) struct FetchedPages {
+    pages_max: usize,
+    kept: Mutex<KeptPages>,
+}
+
+#[derive(Debug, Default)]
+struct KeptPages {
+    pages: BTreeMap<AwayPage, FetchedPage>,
+    order: VecDeque<AwayPage>,
+}
+
+/// Pages that are kept at least, so that a read of many has all of them at once.
+const PAGES_MIN: u64 = 1024;
+
+impl FetchedPages {
+    /// No page, and room for `pages`.
+    pub fn new(pages: u64) -> Self {
+        Self { pages_max: pages.max(PAGES_MIN) as usize, kept: Mutex::default() }
+    }
+
+    /// Adds a page that was read.
+    pub fn add(&self, page: AwayPage, fetched: FetchedPage) {
+        let mut kept = self.kept.lock();
+        if kept.pages.insert(page, fetched).is_none() {
+            kept.order.push_back(page);
+        }
+        while kept.order.len() > self.pages_max
+            && let Some(oldest) = kept.order.pop_front()
+        {
+            kept.pages.remove(&oldest);
+        }
+    }
+
+    /// Returns what was read of `page`, if its segment has `sequence` still. A failure is returned once.
+    pub fn get(&self, page: AwayPage, sequence: u64) -> Option<Result<Arc<[u8]>, String>> {
+        let mut kept = self.kept.lock();
+        let found = kept.pages.get(&page).filter(|fetched| fetched.sequence == sequence)?.found.clone();
+        if found.is_err() {
+            kept.pages.remove(&page);
+            kept.order.retain(|other| *other != page);
+        }
+        Some(found)
+    }
+}

@@ -1,0 +1,382 @@
+//! Slots of the tier's SSDs: which are free, what is read from them, and which pages of the pool have a copy there.
+//!
+//! A clean page is one with a shadow: a slot that has the same bytes. Shadows are in DRAM alone, so losing them loses no
+//! byte.
+//!
+//! - TI1. A word names a slot only when the slot's bytes and the summary of its segment are durable.
+//! - TI2. The change that lets a word name a slot sets its bit, and the change that ends that clears it. So bits equal
+//!   names at every crash, and a segment becomes free in the change that takes its last name.
+//! - TI3. Segments are written whole, and only free ones: without names and shadows, and not being written.
+//! - TI4. A shadow counts while no byte of the page was stored since it was copied. A thread that stores marks the page
+//!   behind its bytes, before its pin or its lock ends. The copy and the cleared mark come from a thread that waited for
+//!   all earlier pins and keeps writers out (FL3).
+//! - TI7. No lock is held over a request to an SSD. What was read counts if the word is the same afterwards and the
+//!   check fits; the same word with other bytes is damage.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+use ferrite_disk::{Access, Disk};
+use ferrite_memory::{Memory, Span, planted};
+use ferrite_pool::layout::PAGE;
+use parking_lot::Mutex;
+
+use crate::format::segment::{
+    SEGMENT_BLOCKS, SEGMENT_BYTES, SEGMENT_PAGES, SEGMENTS_AT, SegmentNo, SegmentSalt, SegmentSummary, Slot,
+};
+use crate::format::slot_table::{SlotTable, TierSsd};
+use crate::format::word::{AwayPage, IndexWord, NamedBy};
+use crate::store::ChunkStore;
+use crate::store::bits::PageRun;
+use crate::store::fetched_pages::{FetchedPage, FetchedPages};
+use crate::{Error, Result};
+
+/// An SSD that is open.
+pub(crate) struct TierMember {
+    pub ssd: TierSsd,
+    pub disk: Arc<dyn Disk>,
+}
+
+/// A segment in DRAM.
+#[derive(Debug, Default)]
+struct SegmentState {
+    /// Slots that words name.
+    named: AtomicU32,
+    /// Slots that are shadows.
+    shadows: AtomicU32,
+    /// It is being written, or was and its shadows are not noted yet.
+    is_busy: AtomicBool,
+    /// Of what was written to it last.
+    sequence: AtomicU64,
+}
+
+/// The slots of a file system with a tier.
+pub(crate) struct SlotStore {
+    pub table: SlotTable,
+    pub salt: SegmentSalt,
+    members: Vec<TierMember>,
+    segments: Box<[SegmentState]>,
+    /// Of the segment written last.
+    sequence: AtomicU64,
+    /// The segment that is looked at next.
+    cursor: Mutex<u64>,
+    /// By page of the pool: the word of the slot with the same bytes, or 0.
+    shadows: Box<[AtomicU64]>,
+    /// By page of the pool: 1 if it was stored to since it was last copied, or read since it was last looked at.
+    stored: Box<[AtomicU8]>,
+    touched: Box<[AtomicU8]>,
+    /// Pages that have a shadow, whether it counts or not.
+    shadowed: AtomicU64,
+    fetched: FetchedPages,
+}
+
+fn table_of<T: Default>(pages: u64) -> Box<[T]> {
+    (0..pages).map(|_| T::default()).collect()
+}
+
+impl SlotStore {
+    /// Reads the descriptors of a file system whose SSDs are `members`, in a pool in `memory`.
+    pub fn load(memory: &dyn Memory, table: SlotTable, salt: SegmentSalt, members: Vec<TierMember>) -> Self {
+        let count = members.iter().map(|member| member.ssd.first.0 + member.ssd.segments).max().unwrap_or(0);
+        let state = |number| {
+            let segment = SegmentNo(number);
+            let named = table.named_words(segment).map(|at| memory.load_word(at).count_ones());
+            let state = SegmentState::default();
+            state.named.store(named[0] + named[1], Ordering::Relaxed);
+            state.sequence.store(memory.load_word(table.sequence(segment)), Ordering::Relaxed);
+            state
+        };
+        let segments: Box<[SegmentState]> = (0..count).map(state).collect();
+        let last = segments.iter().map(|state| state.sequence.load(Ordering::Relaxed)).max().unwrap_or(0);
+        let pages = memory.size() / PAGE;
+        Self {
+            table,
+            salt,
+            members,
+            segments,
+            sequence: AtomicU64::new(last),
+            cursor: Mutex::new(0),
+            shadows: table_of(pages),
+            stored: table_of(pages),
+            touched: table_of(pages),
+            shadowed: AtomicU64::new(0),
+            fetched: FetchedPages::new(pages / 16),
+        }
+    }
+
+    fn state(&self, segment: SegmentNo) -> &SegmentState {
+        &self.segments[segment.0 as usize]
+    }
+
+    fn member_of(&self, segment: SegmentNo) -> Option<&TierMember> {
+        self.members
+            .iter()
+            .find(|member| (member.ssd.first.0..member.ssd.first.0 + member.ssd.segments).contains(&segment.0))
+    }
+
+    /// Returns true if an SSD has `slot`.
+    pub fn has(&self, slot: Slot) -> bool {
+        slot.block() > 0 && self.member_of(slot.segment()).is_some()
+    }
+
+    /// Returns how many segments there are, and how many of them are free.
+    pub fn segments(&self) -> (u64, u64) {
+        let free = self.segments.iter().filter(|state| is_free(state)).count() as u64;
+        (self.segments.len() as u64, free)
+    }
+
+    /// Takes a free segment for what is written next, with the sequence of that; `None` if none is free (TI3).
+    pub fn take_segment(&self) -> Option<(SegmentNo, u64)> {
+        let mut cursor = self.cursor.lock();
+        let count = self.segments.len() as u64;
+        let may_be = |segment: &SegmentNo| {
+            is_free(self.state(*segment)) && self.member_of(*segment).is_some_and(|member| !member.ssd.leaves)
+        };
+        let found = (0..count).map(|step| SegmentNo((*cursor + step) % count)).find(may_be)?;
+        *cursor = found.0 + 1;
+        let sequence = self.sequence.fetch_add(1, Ordering::Relaxed) + 1;
+        let state = self.state(found);
+        state.is_busy.store(true, Ordering::SeqCst);
+        // What was read of it before counts no more.
+        state.sequence.store(sequence, Ordering::SeqCst);
+        Some((found, sequence))
+    }
+
+    /// Ends the use of a segment that was taken.
+    pub fn leave_segment(&self, segment: SegmentNo) {
+        self.state(segment).is_busy.store(false, Ordering::SeqCst);
+    }
+
+    /// Returns the sequence of what was written to `segment` last.
+    pub fn sequence_of(&self, segment: SegmentNo) -> u64 {
+        self.state(segment).sequence.load(Ordering::SeqCst)
+    }
+
+    /// Writes `segment`, summary and pages. Durable after [`SlotStore::flush`].
+    ///
+    /// # Errors
+    /// Those of the SSD.
+    pub fn write_segment(&self, segment: SegmentNo, bytes: &[u8]) -> Result<()> {
+        let member = self.member_of(segment).ok_or(Error::PastEnd)?;
+        let at = SEGMENTS_AT + (segment.0 - member.ssd.first.0) * SEGMENT_BYTES;
+        member.disk.write(at, bytes, Access::Cached).map_err(|error| ssd_error(member, at, &error))
+    }
+
+    /// Makes what was written to the SSD of `segment` durable.
+    ///
+    /// # Errors
+    /// Those of the SSD.
+    pub fn flush(&self, segment: SegmentNo) -> Result<()> {
+        let member = self.member_of(segment).ok_or(Error::PastEnd)?;
+        member.disk.flush().map_err(|error| ssd_error(member, 0, &error))
+    }
+
+    /// Reads `pages` from their SSDs, so that [`SlotStore::fetched`] has them. The caller has no lock (TI7).
+    pub fn fetch(&self, pages: &[AwayPage]) {
+        let mut pages = pages.to_vec();
+        pages.sort_unstable();
+        pages.dedup();
+        for run in
+            pages.chunk_by(|one, next| one.slot.0 + 1 == next.slot.0 && one.slot.segment() == next.slot.segment())
+        {
+            let sequence = self.sequence_of(run[0].slot.segment());
+            let read = self.read_run(run[0].slot, run.len());
+            for (index, page) in run.iter().enumerate() {
+                let found = match &read {
+                    Ok(bytes) => {
+                        let bytes = &bytes[index * PAGE as usize..][..PAGE as usize];
+                        if page.has(bytes) { Ok(bytes.into()) } else { Err(self.damage(page.slot).to_string()) }
+                    }
+                    Err(why) => Err(why.to_string()),
+                };
+                self.fetched.add(*page, FetchedPage { sequence, found });
+            }
+        }
+    }
+
+    fn read_run(&self, first: Slot, count: usize) -> Result<Vec<u8>> {
+        let member = self.member_of(first.segment()).ok_or_else(|| self.damage(first))?;
+        let block = (first.segment().0 - member.ssd.first.0) * SEGMENT_BLOCKS + first.block();
+        let at = SEGMENTS_AT + block * PAGE;
+        let mut bytes = vec![0; count * PAGE as usize];
+        member.disk.read(at, &mut bytes).map_err(|error| ssd_error(member, at, &error))?;
+        Ok(bytes)
+    }
+
+    fn damage(&self, slot: Slot) -> Error {
+        let address = self.member_of(slot.segment()).map_or("an SSD that is not there", |member| &member.ssd.address);
+        Error::Ssd(format!("{address}: block {} of segment {} is damaged", slot.block(), slot.segment().0))
+    }
+
+    /// Returns the bytes of `page` if they were fetched, or `None` if they were not.
+    ///
+    /// # Errors
+    /// [`Error::Ssd`] if they could not be read, or have another check. They are read again the next time.
+    pub fn fetched(&self, page: AwayPage) -> Result<Option<Arc<[u8]>>> {
+        match self.fetched.get(page, self.sequence_of(page.slot.segment())) {
+            None => Ok(None),
+            Some(Ok(bytes)) => Ok(Some(bytes)),
+            Some(Err(why)) => Err(Error::Ssd(why)),
+        }
+    }
+
+    /// Counts a slot that a committed change let a word name, or that one names no more.
+    pub fn note_named(&self, slot: Slot, is_named: bool) {
+        let named = &self.state(slot.segment()).named;
+        if is_named {
+            named.fetch_add(1, Ordering::SeqCst)
+        } else {
+            named.fetch_sub(1, Ordering::SeqCst)
+        };
+    }
+
+    /// Gives the page at `place` of the pool a shadow, unless it has one.
+    pub fn set_shadow(&self, place: u64, page: AwayPage) {
+        let word = IndexWord::away(page).0;
+        self.state(page.slot.segment()).shadows.fetch_add(1, Ordering::SeqCst);
+        self.shadowed.fetch_add(1, Ordering::SeqCst);
+        let set = self.shadows[index(place)].compare_exchange(0, word, Ordering::SeqCst, Ordering::SeqCst);
+        if set.is_err() {
+            self.drop_shadow_word(word);
+        }
+    }
+
+    /// Returns how many slots words name: the pages that are away.
+    pub fn named(&self) -> u64 {
+        self.segments.iter().map(|state| u64::from(state.named.load(Ordering::SeqCst))).sum()
+    }
+
+    /// Returns how many pages of the pool are clean, or were until they were stored to.
+    pub fn clean_pages(&self) -> u64 {
+        self.shadowed.load(Ordering::Relaxed)
+    }
+
+    /// Returns the shadow of the page at `place` if it has the same bytes (TI4). Writers are kept out while it is used.
+    pub fn shadow(&self, place: u64) -> Option<AwayPage> {
+        let word = self.shadows[index(place)].load(Ordering::SeqCst);
+        if word == 0 {
+            return None;
+        }
+        let is_stored = self.stored[index(place)].load(Ordering::SeqCst) != 0;
+        if is_stored && !planted!("fs: stored page is clean") {
+            self.forget_shadow(place);
+            return None;
+        }
+        away_of(word)
+    }
+
+    /// Forgets the shadow of the page at `place`.
+    pub fn forget_shadow(&self, place: u64) {
+        self.drop_shadow_word(self.shadows[index(place)].swap(0, Ordering::SeqCst));
+    }
+
+    fn drop_shadow_word(&self, word: u64) {
+        if let Some(page) = away_of(word) {
+            self.state(page.slot.segment()).shadows.fetch_sub(1, Ordering::SeqCst);
+            self.shadowed.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Forgets all shadows that lie in `segment`.
+    pub fn forget_shadows_in(&self, segment: SegmentNo) {
+        for shadow in &self.shadows {
+            let word = shadow.load(Ordering::SeqCst);
+            let is_in = away_of(word).is_some_and(|page| page.slot.segment() == segment);
+            if is_in && shadow.compare_exchange(word, 0, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+                self.drop_shadow_word(word);
+            }
+        }
+    }
+
+    /// Returns true if `segment` is free.
+    pub fn is_free(&self, segment: SegmentNo) -> bool {
+        is_free(self.state(segment))
+    }
+
+    /// Returns the segment that the fewest words name slots of; `None` if all are full, free or being written.
+    pub fn sparsest(&self) -> Option<SegmentNo> {
+        let named = |number: &u64| self.segments[*number as usize].named.load(Ordering::SeqCst);
+        let is_busy = |number: &u64| self.segments[*number as usize].is_busy.load(Ordering::SeqCst);
+        let numbers = (0..self.segments.len() as u64).filter(|number| !is_busy(number));
+        let found = numbers.min_by_key(named).filter(|number| u64::from(named(number)) < SEGMENT_PAGES)?;
+        Some(SegmentNo(found))
+    }
+
+    /// Reads the summary of `segment`; `None` if it is not that of what was written there last.
+    ///
+    /// # Errors
+    /// Those of the SSD.
+    pub fn summary(&self, segment: SegmentNo) -> Result<Option<SegmentSummary>> {
+        let bytes = self.read_run(Slot(segment.0 * SEGMENT_BLOCKS), 1)?;
+        let block = bytes.first_chunk().expect("a block was read");
+        let summary = SegmentSummary::decode(block, &self.salt);
+        let is_last =
+            |summary: &SegmentSummary| summary.segment == segment && summary.sequence == self.sequence_of(segment);
+        Ok(summary.filter(is_last))
+    }
+
+    /// Marks what `span` of the pool touches as stored to. The bytes are stored, and the caller's pin or lock lasts.
+    #[inline]
+    pub fn note_stored(&self, span: Span) {
+        for page in index(span.at)..=index(span.at + span.len.max(1) - 1) {
+            if self.stored[page].load(Ordering::Relaxed) == 0 {
+                self.stored[page].store(1, Ordering::SeqCst);
+            }
+        }
+    }
+
+    /// Clears the mark of the page at `place`. Writers are kept out (TI4).
+    pub fn clear_stored(&self, place: u64) {
+        self.stored[index(place)].store(0, Ordering::SeqCst);
+    }
+
+    /// Marks what `span` of the pool touches as read.
+    #[inline]
+    pub fn note_touched(&self, span: Span) {
+        for page in index(span.at)..=index(span.at + span.len.max(1) - 1) {
+            if self.touched[page].load(Ordering::Relaxed) == 0 {
+                self.touched[page].store(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Returns whether the page at `place` was read or stored to since the last call.
+    pub fn take_touched(&self, place: u64) -> bool {
+        self.touched[index(place)].swap(0, Ordering::Relaxed) != 0
+    }
+}
+
+fn is_free(state: &SegmentState) -> bool {
+    state.named.load(Ordering::SeqCst) == 0
+        && state.shadows.load(Ordering::SeqCst) == 0
+        && !state.is_busy.load(Ordering::SeqCst)
+}
+
+fn index(place: u64) -> usize {
+    (place / PAGE) as usize
+}
+
+fn away_of(word: u64) -> Option<AwayPage> {
+    match IndexWord(word).named() {
+        NamedBy::Away(page) => Some(page),
+        _ => None,
+    }
+}
+
+fn ssd_error(member: &TierMember, at: u64, error: &ferrite_memory::Error) -> Error {
+    Error::Ssd(format!("{} at byte {at}: {error}", member.ssd.address))
+}
+
+impl ChunkStore {
+    /// Forgets the shadows of `run`, whose pages are allocated or free, and marks them as stored to: what is copied of
+    /// them counts only from now on (TI4).
+    pub(crate) fn forget_shadows(&self, run: PageRun) {
+        let Some(slots) = &self.slots else { return };
+        for page in run.page..run.page + run.pages {
+            if let Some(place) = self.space.place(page) {
+                slots.forget_shadow(place);
+                slots.note_stored(Span::new(place, PAGE));
+            }
+        }
+    }
+}

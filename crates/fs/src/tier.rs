@@ -1,0 +1,78 @@
+//! The tier: cold pages of files go to SSDs in whole segments, and come back when they are wanted
+//! (nvm-storage-hierarchy.txt chapter 3).
+//!
+//! Names, sizes, index words and hot content stay in the pool. A page is *dirty* if only the pool has it, *clean* if a
+//! slot of an SSD has the same bytes, and *away* if only the slot has it. A dirty page is destaged: it becomes clean. A
+//! clean page is evicted: it becomes away, without a request to an SSD. So no durable write waits for an SSD.
+//!
+//! - TI5. A page is evicted under its file's lock, after all pins of before have ended: its word is as it was, and its
+//!   shadow still counts.
+//! - TI6. Shadows, marks and cursors are in DRAM. Losing them loses no byte.
+//! - TI8. Inodes, words, names, attributes, link targets, pages behind the end, and bytes on which a size rests (FP3)
+//!   are never away.
+//! - TI12. Each step of background work makes progress, or rests.
+
+pub(crate) mod clean_segments;
+pub(crate) mod destage;
+pub(crate) mod evict;
+pub(crate) mod sweep;
+
+use ferrite_pool::layout::{CHUNK, PAGE};
+use parking_lot::Mutex;
+
+use crate::Result;
+use crate::file::FileLayer;
+use crate::store::slots::SlotStore;
+use crate::tier::sweep::SweepCursor;
+
+/// Parts of the pool: kept free or clean, so that as much can be stored before the next segment is written; and kept
+/// free.
+const CLEAN_SHARE: u64 = 4;
+const FREE_SHARE: u64 = 64;
+/// Bytes that are kept free at least.
+const FREE_MIN: u64 = 2 * CHUNK;
+
+/// Where the sweeps over all files are.
+#[derive(Debug, Default)]
+pub(crate) struct TierWork {
+    destage: Mutex<SweepCursor>,
+    evict: Mutex<SweepCursor>,
+}
+
+/// Does a bounded piece of the tier's work. Returns true if there may be more.
+pub(crate) fn step_tier(files: &FileLayer, work: &TierWork) -> Result<bool> {
+    let Some(slots) = &files.slots else { return Ok(false) };
+    let memory = files.memory().size();
+    let free = files.free_bytes_up_to(memory);
+    if free < (memory / FREE_SHARE).max(FREE_MIN) && evict::evict(files, slots, work)? > 0 {
+        return Ok(true);
+    }
+    if free + slots.clean_pages() * PAGE < memory / CLEAN_SHARE {
+        return destage_or_clean(files, slots, work);
+    }
+    Ok(false)
+}
+
+/// Frees space for a change that finds none. Returns true if some was freed.
+pub(crate) fn make_room(files: &FileLayer, work: &TierWork) -> Result<bool> {
+    let Some(slots) = &files.slots else { return Ok(false) };
+    if evict::evict(files, slots, work)? > 0 {
+        return Ok(true);
+    }
+    Ok(destage_or_clean(files, slots, work)? && evict::evict(files, slots, work)? > 0)
+}
+
+/// Writes a segment of dirty pages, and first makes one free if none is.
+fn destage_or_clean(files: &FileLayer, slots: &SlotStore, work: &TierWork) -> Result<bool> {
+    if slots.segments().1 == 0 && !clean_segments::clean_one(files, slots)? {
+        return Ok(false);
+    }
+    destage::destage(files, slots, work, destage::Fill::Whole)
+}
+
+/// See [`crate::FileSystem::drain_tier`].
+pub(crate) fn drain_tier(files: &FileLayer, work: &TierWork) -> Result<()> {
+    let Some(slots) = &files.slots else { return Ok(()) };
+    while destage::destage(files, slots, work, destage::Fill::Partly)? {}
+    Ok(())
+}
