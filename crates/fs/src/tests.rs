@@ -41,6 +41,7 @@ mod superpages;
 mod support;
 mod tables;
 mod threads;
+mod tier_crashes;
 mod tiers;
 mod times;
 mod unlisted_orphans;
@@ -115,6 +116,14 @@ bugs! {
     ForgottenDamage = "fs: forgotten damage",
     /// A client may append while the kernel is within an append (FG11).
     HastyAppender = "fs: hasty appender",
+    /// Words name slots of a segment that is not durable (TI1).
+    UnflushedSegment = "fs: unflushed segment",
+    /// A slot is named and not marked so (TI2).
+    UnmarkedSlot = "fs: unmarked slot",
+    /// A page that was stored to since it was copied is evicted (TI4).
+    StoredPage = "fs: stored page is clean",
+    /// A page that is brought in is named before it is durable (TI10).
+    NameBeforeBytes = "fs: named before brought in",
     /// A client that withdraws from a session keeps the pool's memory (FG10).
     KeptMemory = "fs: kept memory",
 }

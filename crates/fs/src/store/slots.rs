@@ -293,13 +293,15 @@ impl SlotStore {
         is_free(self.state(segment))
     }
 
-    /// Returns the segment that the fewest words name slots of; `None` if all are full, free or being written.
+    /// Returns the segment in which the fewest slots are named or shadows; `None` if all are full, free or being written.
     pub fn sparsest(&self) -> Option<SegmentNo> {
-        let named = |number: &u64| self.segments[*number as usize].named.load(Ordering::SeqCst);
-        let is_busy = |number: &u64| self.segments[*number as usize].is_busy.load(Ordering::SeqCst);
-        let numbers = (0..self.segments.len() as u64).filter(|number| !is_busy(number));
-        let found = numbers.min_by_key(named).filter(|number| u64::from(named(number)) < SEGMENT_PAGES)?;
-        Some(SegmentNo(found))
+        let used = |state: &SegmentState| {
+            u64::from(state.named.load(Ordering::SeqCst)) + u64::from(state.shadows.load(Ordering::SeqCst))
+        };
+        let may_be =
+            |state: &SegmentState| (1..SEGMENT_PAGES).contains(&used(state)) && !state.is_busy.load(Ordering::SeqCst);
+        let sparse = (0..).zip(&self.segments).filter(|(_, state)| may_be(state));
+        sparse.min_by_key(|(_, state)| used(state)).map(|(number, _)| SegmentNo(number))
     }
 
     /// Reads the summary of `segment`; `None` if it is not that of what was written there last.

@@ -17,8 +17,8 @@ use crate::{Allocate, DataMode, FileKind, FileSystem, Ino, Rename, SetAttr, SetX
 /// One operation, and what is there before it.
 pub(super) struct Case {
     pub(super) name: &'static str,
-    setup: fn(&FileSystem),
-    run: fn(&FileSystem),
+    pub(super) setup: fn(&FileSystem),
+    pub(super) run: fn(&FileSystem),
     /// Each byte of a file may be old or new; what is behind the old end is new.
     pub(super) mixes: bool,
 }
@@ -305,26 +305,35 @@ pub(super) fn explore_sound(
     })
 }
 
-/// Sound, and as before or after; after, once that was acknowledged. Ending what was begun changes nothing of that.
 fn judge(crash: &Crash<'_>, data: Option<DataMode>, before: &Tree, after: &Tree, mixes: bool) -> Result<(), String> {
     let fs = open(&std::sync::Arc::new(crash.memory()), data).map_err(|error| error.to_string())?;
+    judge_opened(&fs, crash.last_mark().is_some(), (before, after), mixes)
+}
+
+/// Sound, and as before or after; after, once that was acknowledged. Ending what was begun changes nothing of that.
+pub(super) fn judge_opened(
+    fs: &FileSystem,
+    is_acknowledged: bool,
+    (before, after): (&Tree, &Tree),
+    mixes: bool,
+) -> Result<(), String> {
     let sound = |fs: &FileSystem| match look(fs.pool(), &fs.tag()) {
         wrong if wrong.is_empty() => Ok(()),
         wrong => Err(format!("{wrong:?}")),
     };
-    sound(&fs)?;
-    let found = tree(&fs).map_err(|error| error.to_string())?;
+    sound(fs)?;
+    let found = tree(fs).map_err(|error| error.to_string())?;
     let is_after = found == *after;
-    if !is_after && crash.last_mark().is_some() {
+    if !is_after && is_acknowledged {
         return Err(format!("acknowledged and lost: {}", difference(&found, after)));
     }
     if !is_after && found != *before && !(mixes && is_mixture(&found, before, after)) {
         let (one, other) = (difference(&found, before), difference(&found, after));
         return Err(format!("neither before ({one}) nor after ({other})"));
     }
-    run_steps(&fs);
-    sound(&fs)?;
-    if tree(&fs).map_err(|error| error.to_string())? != found {
+    run_steps(fs);
+    sound(fs)?;
+    if tree(fs).map_err(|error| error.to_string())? != found {
         return Err("what orphans wait for changed what a user sees".into());
     }
     Ok(())

@@ -1,0 +1,191 @@
+//! Every crash of what the tier does, of the pool and its SSD at one instant.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use ferrite_crash::{CrashReport, ExploreOptions, LyingDisk, Model, Points, World, explore};
+use ferrite_disk::{Disk, Geometry};
+use ferrite_memory::Memory;
+use ferrite_pool::Pool;
+
+use super::crash::{Case, at, judge_opened, mixed, put, usual, whole};
+use super::support::{BOOT, NAME, POOL_BYTES, content, new_memory, options, resize, run_steps, tree};
+use super::tiers::send_away;
+use super::{Bug, plant};
+use crate::format::segment::{SEGMENT_BYTES, SEGMENTS_AT};
+use crate::store::tier_members::TierDisk;
+use crate::tier::clean_segments;
+use crate::{Allocate, FileSystem, Ino, Rename};
+
+/// Segments of the SSD.
+const SEGMENTS: u64 = 6;
+
+fn geometry() -> Geometry {
+    let base = LyingDisk::new(Geometry {
+        size: SEGMENTS_AT + SEGMENTS * SEGMENT_BYTES,
+        sector_bytes: 4096,
+        atomic_bytes: 4096,
+        preferred_bytes: 4096,
+        volatile_cache: true,
+        read_only: false,
+        trim: true,
+        identity: [0; 16],
+    });
+    base.geometry().clone()
+}
+
+fn open(world: &World) -> crate::Result<Arc<FileSystem>> {
+    let pool = Pool::open(world.memory().clone(), BOOT)?.0;
+    let ssd = TierDisk { uuid: [3; 16], address: "ssd".into(), disk: world.disk(0).clone() };
+    FileSystem::open_tiered(Arc::new(pool), NAME, options(None), vec![ssd])
+}
+
+fn new_world(model: Model) -> World {
+    let memory = new_memory(model, POOL_BYTES);
+    let world = World::new(memory, [LyingDisk::new(geometry())]);
+    let pool = Pool::open(world.memory().clone(), BOOT).expect("it opens").0;
+    let ssd = TierDisk { uuid: [3; 16], address: "ssd".into(), disk: world.disk(0).clone() };
+    FileSystem::add_tier(&pool, NAME, &[ssd]).expect("added");
+    pool.close().expect("it closes");
+    world
+}
+
+fn away(fs: &FileSystem) {
+    usual(fs);
+    fs.flush().expect("flushed");
+    send_away(fs);
+}
+
+fn clean(fs: &FileSystem) {
+    usual(fs);
+    fs.flush().expect("flushed");
+    fs.drain_tier().expect("drained");
+}
+
+/// Two files that share segments; the one is gone.
+fn sparse(fs: &FileSystem) {
+    usual(fs);
+    fs.flush().expect("flushed");
+    send_away(fs);
+    fs.allocate(at(fs, "big"), 0..100_000, Allocate::Punch).expect("punched");
+    fs.flush().expect("flushed");
+}
+
+fn clean_one(fs: &FileSystem) {
+    let slots = fs.slots.as_ref().expect("a tier");
+    while slots.named() > 0 {
+        assert!(clean_segments::clean_one(fs, slots).expect("nothing fails"), "none was cleaned");
+    }
+}
+
+static CASES: [Case; 16] = [
+    whole("destage", usual, |fs| fs.drain_tier().expect("drained")),
+    whole("evict", clean, send_away),
+    mixed("overwrite of clean pages, and evict", clean, |fs| {
+        put(fs, at(fs, "big"), 6000, 9000, 9);
+        fs.flush().expect("flushed");
+        send_away(fs);
+    }),
+    whole("bring all in", sparse, clean_one),
+    mixed("write over whole pages", away, |fs| put(fs, at(fs, "big"), 8192, 16_384, 9)),
+    mixed("write over parts of pages", away, |fs| put(fs, at(fs, "big"), 6000, 9000, 9)),
+    mixed("append to a page that is away", away, |fs| put(fs, at(fs, "a"), 4102, 6000, 9)),
+    whole("truncate in a page that is away", away, |fs| resize(fs, at(fs, "big"), 5000).expect("cut")),
+    whole(
+        "grow after a cut",
+        |fs| {
+            away(fs);
+            resize(fs, at(fs, "big"), 5000).expect("cut");
+            send_away(fs);
+        },
+        |fs| {
+            resize(fs, at(fs, "big"), 90_000).expect("grown");
+            let found = content(fs, at(fs, "big")).expect("it reads");
+            assert!(found[5000..].iter().all(|byte| *byte == 0), "FT1: what was cut off came back");
+        },
+    ),
+    mixed("punch", away, |fs| fs.allocate(at(fs, "big"), 5000..100_000, Allocate::Punch).expect("punched")),
+    mixed("zero", away, |fs| fs.allocate(at(fs, "big"), 5000..30_000, Allocate::Zero).expect("zeroed")),
+    whole("unlink", away, |fs| fs.unlink(Ino::ROOT, b"a").expect("it goes")),
+    whole("unlink large", away, |fs| fs.unlink(Ino::ROOT, b"big").expect("it goes")),
+    whole("rename over large", away, |fs| {
+        fs.rename((Ino::ROOT, b"a"), (Ino::ROOT, b"big"), Rename::Replace).expect("it moves");
+    }),
+    whole(
+        "step of an orphan",
+        |fs| {
+            away(fs);
+            fs.unlink(Ino::ROOT, b"big").expect("it goes");
+        },
+        run_steps,
+    ),
+    mixed("reuse of a segment", away, |fs| {
+        // More than the SSD has room for beside what was there.
+        for round in 0..SEGMENTS as u8 {
+            put(fs, at(fs, "big"), 0, 30 * 4096, 2);
+            fs.flush().expect("flushed");
+            send_away(fs);
+            _ = round;
+        }
+    }),
+];
+
+fn explore_case(case: &Case, model: Model) -> CrashReport {
+    let world = new_world(model);
+    let fs = open(&world).expect("it opens");
+    (case.setup)(&fs);
+    fs.flush().expect("nothing fails");
+    world.memory().forget_trace();
+    let before = tree(&fs).expect("it reads");
+    (case.run)(&fs);
+    if fs.waits() {
+        fs.flush().expect("nothing fails");
+    }
+    world.memory().mark(1);
+    let after = tree(&fs).expect("it reads");
+    let images = if case.mixes { 24 } else { 8 };
+    let options = ExploreOptions {
+        images_per_point_max: images,
+        samples_per_point: images,
+        points: Points::Widest,
+        ..ExploreOptions::default()
+    };
+    explore(world.memory(), &options, |crash| {
+        let world = crash.world();
+        let fs = open(&world).map_err(|error| error.to_string())?;
+        judge_opened(&fs, crash.last_mark().is_some(), (&before, &after), case.mixes)
+    })
+}
+
+#[test]
+fn ti_every_crash_of_what_the_tier_does_is_before_or_after_it() {
+    for model in [Model::MAPPED, Model::FILE] {
+        for case in &CASES {
+            println!("{} on {model:?}", case.name);
+            let report = explore_case(case, model);
+            println!("{report:?}");
+            report.assert_clean();
+        }
+    }
+}
+
+fn is_found(bug: Bug, name: &str) -> bool {
+    let case = CASES.iter().find(|case| case.name == name).expect("there is such a case");
+    plant(Some(bug));
+    // Some bugs show before any crash.
+    let explored = catch_unwind(AssertUnwindSafe(|| explore_case(case, Model::MAPPED)));
+    plant(None);
+    explored.is_err() || explored.is_ok_and(|report| report.failure.is_some())
+}
+
+#[test]
+fn canary_planted_bugs_of_the_tier_are_found() {
+    for (bug, name) in [
+        (Bug::UnflushedSegment, "reuse of a segment"),
+        (Bug::UnmarkedSlot, "evict"),
+        (Bug::StoredPage, "overwrite of clean pages, and evict"),
+        (Bug::NameBeforeBytes, "bring all in"),
+    ] {
+        assert!(is_found(bug, name), "{bug:?} was not found by {name:?}");
+    }
+}
