@@ -10,6 +10,8 @@ use proptest::test_runner::{Config, RngSeed};
 
 use super::reference::Reference;
 use super::support::*;
+use super::tiers;
+use crate::TierDisk;
 use crate::{Allocate, DataMode, Error, FileKind, FileSystem, Ino, Rename, Result, SetAttr, SetXattr};
 
 /// An operation. Files and directories are chosen by a number modulo how many there are.
@@ -32,6 +34,7 @@ enum Op {
     Flush,
     Settle,
     Restart,
+    Tier { what: u8 },
 }
 
 /// Bytes that operations touch: a file of that size has an index of two heights.
@@ -60,6 +63,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => Just(Op::Flush),
         1 => Just(Op::Settle),
         1 => Just(Op::Restart),
+        3 => (0..4_u8).prop_map(|what| Op::Tier { what }),
     ]
 }
 
@@ -68,6 +72,7 @@ struct Pair {
     memory: Arc<LyingMemory>,
     fs: Arc<FileSystem>,
     data: Option<DataMode>,
+    ssd: Option<TierDisk>,
     reference: Reference,
     /// The inodes of the reference's nodes.
     inos: BTreeMap<usize, Ino>,
@@ -85,11 +90,14 @@ fn same(op: &Op, real: Result<()>, wanted: Result<()>) -> std::result::Result<()
 }
 
 impl Pair {
-    fn new(model: Model, data: Option<DataMode>) -> Self {
+    fn new(model: Model, data: Option<DataMode>, ssd: Option<TierDisk>) -> Self {
         let memory = new_memory(model, 2 * POOL_BYTES);
         memory.keep_trace(false);
-        let fs = open(&memory, data).expect("it opens");
-        Self { memory, fs, data, reference: Reference::default(), inos: BTreeMap::from([(0, Ino::ROOT)]) }
+        if let Some(ssd) = &ssd {
+            tiers::add(&memory, ssd);
+        }
+        let fs = tiers::open(&memory, data, ssd.as_ref()).expect("it opens");
+        Self { memory, fs, data, ssd, reference: Reference::default(), inos: BTreeMap::from([(0, Ino::ROOT)]) }
     }
 
     fn pick(&self, number: u8, only: impl Fn(FileKind) -> bool) -> usize {
@@ -216,6 +224,10 @@ impl Pair {
                 run_steps(fs);
                 (Ok(()), Ok(()))
             }
+            Op::Tier { what } => {
+                tiers::step(fs, what);
+                (Ok(()), Ok(()))
+            }
             _ => (self.restart(), Ok(())),
         }
     }
@@ -234,7 +246,7 @@ impl Pair {
 
     fn open_in(&mut self, memory: Arc<LyingMemory>) -> Result<()> {
         memory.keep_trace(false);
-        self.fs = open(&memory, self.data)?;
+        self.fs = tiers::open(&memory, self.data, self.ssd.as_ref())?;
         self.memory = memory;
         self.reference.restart();
         Ok(())
@@ -273,8 +285,12 @@ fn config() -> Config {
 }
 
 fn run(model: Model, data: Option<DataMode>, crashes: bool) {
+    run_with(model, data, crashes, || None);
+}
+
+fn run_with(model: Model, data: Option<DataMode>, crashes: bool, ssd: impl Fn() -> Option<TierDisk>) {
     proptest!(config(), |(ops in proptest::collection::vec(op(), 1..80), seed in any::<u64>())| {
-        let mut pair = Pair::new(model, data);
+        let mut pair = Pair::new(model, data, ssd());
         for (number, op) in ops.iter().enumerate() {
             pair.run(op)?;
             if crashes && number % 8 == 7 {
@@ -302,6 +318,18 @@ fn it_is_what_the_reference_is_with_atomic_writes() {
 #[test]
 fn it_is_what_the_reference_is_on_a_file() {
     run(Model::FILE, None, false);
+}
+
+#[test]
+fn ti_it_is_what_the_reference_is_with_a_tier() {
+    run_with(Model::MAPPED, None, false, || Some(tiers::ssd(4 << 20)));
+    run_with(Model::MAPPED, Some(DataMode::Atomic), false, || Some(tiers::ssd(4 << 20)));
+    run_with(Model::FILE, None, false, || Some(tiers::ssd(4 << 20)));
+}
+
+#[test]
+fn ti_what_was_acknowledged_survives_crashes_with_a_tier() {
+    run_with(Model::MAPPED, None, true, || Some(tiers::ssd(4 << 20)));
 }
 
 #[test]

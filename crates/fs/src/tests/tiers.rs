@@ -1,37 +1,67 @@
 //! Files that are larger than the pool: their pages go to SSDs and come back.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use ferrite_crash::{LyingMemory, Model};
-use ferrite_disk::{Disk, RamDisk};
-use ferrite_pool::Pool;
+use ferrite_disk::RamDisk;
+use ferrite_memory::{Guard, MapOptions, Mapped};
 use ferrite_pool::layout::{CHUNK, PAGE};
+use ferrite_pool::{Format, Pool};
 
-use super::support::{BOOT, NAME, assert_sound, content, new, new_memory, options, resize, run_steps};
+use super::support::{BOOT, NAME, assert_sound, beside, content, new, new_memory, options, resize, run_steps};
 use crate::store::tier_members::TierDisk;
-use crate::tier::{evict, make_room};
-use crate::{Allocate, FileKind, FileSystem, Ino};
+use crate::tier::{clean_segments, destage, evict, make_room};
+use crate::{Allocate, DataMode, FileKind, FileSystem, FsOptions, FsSpec, Ino, Time};
+
+/// An SSD of `bytes` bytes.
+pub fn ssd(bytes: u64) -> TierDisk {
+    TierDisk { uuid: *b"the uuid of one.", address: "ssd".into(), disk: Arc::new(RamDisk::new(bytes)) }
+}
+
+/// Gives the file system in `memory` a tier.
+pub fn add(memory: &Arc<LyingMemory>, ssd: &TierDisk) {
+    let pool = Pool::open(memory.clone(), BOOT).expect("it opens").0;
+    FileSystem::add_tier(&pool, NAME, std::slice::from_ref(ssd)).expect("added");
+    pool.close().expect("it closes");
+}
+
+/// Opens the file system in `memory`, with the SSD if it has one.
+pub fn open(
+    memory: &Arc<LyingMemory>,
+    data: Option<DataMode>,
+    ssd: Option<&TierDisk>,
+) -> crate::Result<Arc<FileSystem>> {
+    let pool = Pool::open(memory.clone(), BOOT)?.0;
+    FileSystem::open_tiered(Arc::new(pool), NAME, options(data), ssd.cloned().into_iter().collect())
+}
+
+/// Does a piece of the tier's work, by number, if there is a tier.
+pub fn step(fs: &FileSystem, what: u8) {
+    let Some(slots) = &fs.slots else { return };
+    match what {
+        0 => fs.drain_tier().expect("drained"),
+        1 => _ = evict::evict(fs, slots, &fs.tier).expect("evicted"),
+        2 => _ = clean_segments::clean_one(fs, slots).expect("cleaned"),
+        _ => _ = destage::destage(fs, slots, &fs.tier, destage::Fill::Whole).expect("destaged"),
+    }
+}
 
 /// A file system with a tier of one SSD.
-pub struct TieredWorld {
-    pub memory: Arc<LyingMemory>,
-    pub ssd: TierDisk,
+struct TieredWorld {
+    memory: Arc<LyingMemory>,
+    ssd: TierDisk,
 }
 
 impl TieredWorld {
-    pub fn new(pool_bytes: u64, ssd_bytes: u64) -> Self {
-        let memory = new_memory(Model::MAPPED, pool_bytes);
-        let disk: Arc<dyn Disk> = Arc::new(RamDisk::new(ssd_bytes));
-        let ssd = TierDisk { uuid: *b"the uuid of one.", address: "ssd".into(), disk };
-        let pool = Pool::open(memory.clone(), BOOT).expect("it opens").0;
-        FileSystem::add_tier(&pool, NAME, std::slice::from_ref(&ssd)).expect("added");
-        pool.close().expect("it closes");
+    fn new(pool_bytes: u64, ssd_bytes: u64) -> Self {
+        let (memory, ssd) = (new_memory(Model::MAPPED, pool_bytes), ssd(ssd_bytes));
+        add(&memory, &ssd);
         Self { memory, ssd }
     }
 
-    pub fn open(&self) -> Arc<FileSystem> {
-        let pool = Pool::open(self.memory.clone(), BOOT).expect("it opens").0;
-        FileSystem::open_tiered(Arc::new(pool), NAME, options(None), vec![self.ssd.clone()]).expect("it opens")
+    fn open(&self) -> Arc<FileSystem> {
+        open(&self.memory, None, Some(&self.ssd)).expect("it opens")
     }
 }
 
@@ -152,4 +182,53 @@ fn a_file_system_is_larger_than_its_pool() {
     assert_eq!(away_pages(&fs), 0);
     assert_sound(&fs);
     _ = make_room(&fs, &fs.tier);
+}
+
+/// TI4, TI5: beside threads that store without a lock, pages go to the SSD and come back, and none is ever older than it
+/// was.
+#[test]
+fn ti4_ti5_no_store_is_lost_while_pages_come_and_go() {
+    const PAGES: u64 = 300;
+    let options = MapOptions { guard: Guard::None, read_only: false, name: "tiers".into(), ..MapOptions::default() };
+    let memory = Arc::new(Mapped::anonymous(16 * CHUNK, &options).expect("memory"));
+    Pool::create(&*memory, &Format { uuid: [3; 16], boot_id: BOOT }).expect("a new pool");
+    let pool = Arc::new(Pool::open(memory, BOOT).expect("it opens").0);
+    let spec = FsSpec { super_threshold_bytes: None, uid: 0, gid: 0, mode: 0o755, hash_seed: 5, now: Time(1) };
+    FileSystem::create(&pool, NAME, &spec).expect("room");
+    let ssd = ssd(8 << 20);
+    FileSystem::add_tier(&pool, NAME, std::slice::from_ref(&ssd)).expect("added");
+    // A clock that stands still lets overwrites go without a lock.
+    let options = FsOptions { data: None, read_only: false, clock: Arc::new(|| Time(5_000_000)) };
+    let fs = FileSystem::open_tiered(pool, NAME, options, vec![ssd]).expect("it opens");
+    let file = make(&fs, "file");
+    fs.write(file, 0, &[0; (PAGES * PAGE) as usize]).expect("written");
+    let (fs, away) = (&fs, AtomicU64::new(0));
+    let turn = AtomicU64::new(0);
+    let come_and_go = || {
+        step(fs, [3, 1, 1, 2, 0, 1][turn.fetch_add(1, Ordering::Relaxed) as usize % 6]);
+        away.fetch_max(away_pages(fs), Ordering::Relaxed);
+    };
+    beside(&[&come_and_go], || {
+        std::thread::scope(|scope| {
+            for thread in 0..2_u64 {
+                scope.spawn(move || {
+                    let mut versions = [0_u64; PAGES as usize];
+                    for round in 1..6000_u64 {
+                        // Each thread has every other page, and mostly few of them.
+                        let spread = if round % 4 == 0 { PAGES / 2 } else { 20 };
+                        let page = round * 7919 % spread * 2 + thread;
+                        let mut found = [0; 8];
+                        fs.read(file, page * PAGE + 80, &mut found).expect("it reads");
+                        assert_eq!(u64::from_le_bytes(found), versions[page as usize], "page {page} in round {round}");
+                        versions[page as usize] = round;
+                        let whole = round.to_le_bytes().repeat(PAGE as usize / 8);
+                        let from = if round % 3 == 0 { &whole[..] } else { &whole[..160] };
+                        fs.write(file, page * PAGE, from).expect("written");
+                    }
+                });
+            }
+        });
+    });
+    assert!(away.into_inner() > 0, "no page was ever away");
+    assert_sound(fs);
 }

@@ -94,7 +94,7 @@ pub(crate) fn pages(
                 page += left;
             }
             IndexEntry::Super { .. } => return Ok(page),
-            IndexEntry::Nothing { left, .. } => page = page.saturating_add(left),
+            IndexEntry::Nothing { left, .. } => page += left.min(end - page),
         }
     }
     Ok(page)
