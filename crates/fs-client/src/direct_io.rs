@@ -173,7 +173,10 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
             let len = together.min((into.len() - done) as u64) as usize;
             let part = &mut into[done..done + len];
             match found {
-                FoundBytes::At(place, _) => self.memory.load(place, part),
+                FoundBytes::At(place, _) => {
+                    self.memory.load(place, part);
+                    self.shared_state.note_touched(place, len);
+                }
                 FoundBytes::Hole(_) => part.fill(0),
             }
             done += len;
@@ -209,6 +212,7 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
         }
         planted!("fs: before store" => ());
         self.memory.store(place, from, Scheme::Nt);
+        self.shared_state.note_stored(place, from.len());
         if self.finish_write(version, file.mtime, now) { Some(()) } else { None }
     }
 
@@ -288,6 +292,7 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
             let len = together.min((from.len() - done) as u64) as usize;
             planted!("fs: before store" => ());
             self.memory.store(place, &from[done..done + len], Scheme::Nt);
+            self.shared_state.note_stored(place, len);
             done += len;
         }
         DirectOutcome::Done(())

@@ -94,6 +94,7 @@ impl FileLease {
             return None;
         }
         memory.load(place, into);
+        shared_state.note_touched(place, into.len());
         order_loads();
         let (version, (size_at, size)) = (seen.version(), seen.size());
         let is_same = seen.is_one()
@@ -105,7 +106,11 @@ impl FileLease {
     #[inline(never)]
     fn read_slowly(&self, at: u64, into: &mut [u8]) -> Option<usize> {
         let io = self.io()?;
-        let (len, is_to_note) = again(|| io.read(at, into))?;
+        let read = again(|| io.read(at, into));
+        let (len, is_to_note) = read.or_else(|| {
+            self.fetch(at, into.len())?;
+            again(|| io.read(at, into))
+        })?;
         if is_to_note {
             self.note_access();
         }
@@ -144,8 +149,20 @@ impl FileLease {
         if self.end.may_be_at(at) && self.extend(&io, thread_slot, Some(at), from).is_some() {
             return Some(());
         }
-        let written = again(|| io.write(thread_slot, at, from, || self.now()));
+        let write = || again(|| io.write(thread_slot, at, from, || self.now()));
+        let written = write().or_else(|| {
+            self.fetch(at, from.len())?;
+            write()
+        });
         written.or_else(|| self.extend(&io, thread_slot, Some(at), from).map(drop))
+    }
+
+    /// Has the owner bring in what is away of the bytes from byte `at` on, if they are before the end.
+    #[cold]
+    fn fetch(&self, at: u64, len: usize) -> Option<()> {
+        let io = self.io().filter(|io| io.lets_read())?;
+        again(|| io.size()).filter(|size| at < *size)?;
+        self.session.fetch(self.ino, at, len as u64)
     }
 
     #[inline]

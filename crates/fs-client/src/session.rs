@@ -347,6 +347,19 @@ impl FsSession {
         })
     }
 
+    /// Asks the owner to bring the bytes of `ino` from its SSDs into the pool; `None` if there is no tier, or the owner
+    /// refuses.
+    pub(crate) fn fetch(&self, ino: Ino, at: u64, bytes: u64) -> Option<()> {
+        if self.shared_state.tier_pages() == 0 || self.is_over() {
+            return None;
+        }
+        self.quietly(|| {
+            let request =
+                ClientRequest::DirectFetch { name: self.name.clone(), session: self.id, ino: ino.0, at, bytes };
+            self.ask::<Option<bool>>(&request).ok().map(drop)
+        })
+    }
+
     /// Asks that `ino` have `size` bytes; `None` where that is not for us.
     pub(crate) fn resize(&self, ino: Ino, size: u64) -> Option<()> {
         if self.is_over() {

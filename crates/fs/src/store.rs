@@ -84,11 +84,12 @@ impl ChunkStore {
         let bases = chunk_table::bases(&*memory, &map, &tag.extents);
         let corrupt = |what, at| Error::Corrupt { name: name.into(), what, at };
         let orphans = Orphans::load(&*memory, &map);
-        let shared_state = Arc::new(SharedState::new(map.chunks())?);
+        let shared_state =
+            Arc::new(SharedState::new(map.chunks(), if shape.has_tier { memory.size() / PAGE } else { 0 })?);
         let clients = clients_on(&shared_state);
         let space = ChunkSpace::load(&*memory, map, &shared_state, &clients, &bases, options.read_only)
             .map_err(|at| corrupt("the kind of a chunk", at))?;
-        let slots = tier_members::load_slots(&pool, &tag, &shape, ssds)?;
+        let slots = tier_members::load_slots(&pool, &tag, &shape, ssds, &shared_state)?;
         let waits = !memory.fence_is_durable();
         let usual = if waits { DataMode::Posix } else { DataMode::Sync };
         let data = match options.data.unwrap_or(usual) {
@@ -151,22 +152,6 @@ impl ChunkStore {
     #[inline]
     pub(crate) fn waits(&self) -> bool {
         self.waits
-    }
-
-    /// Marks what `span` of the pool touches as stored to, if there is a tier (TI4).
-    #[inline]
-    pub(crate) fn note_stored(&self, span: Span) {
-        if let Some(slots) = &self.slots {
-            slots.note_stored(span);
-        }
-    }
-
-    /// Marks what `span` of the pool touches as read, if there is a tier.
-    #[inline]
-    pub(crate) fn note_touched(&self, span: Span) {
-        if let Some(slots) = &self.slots {
-            slots.note_touched(span);
-        }
     }
 
     /// See [`SlotStore::fetched`].

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, Error as IoError};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU8, AtomicU64};
 
 use crate::area::{Area, AreaPlan};
 use crate::{Error, Result, Span};
@@ -100,6 +100,16 @@ impl<const LEAST: usize> SharedWords<LEAST> {
         // SAFETY: within the mapping, which lives as long as `self`; the words are only ever used as atomics, and any
         // bits are valid for them.
         unsafe { self.base.add(index).as_ref() }
+    }
+
+    /// Byte `index`; one that is not there is the caller's mistake and panics. Words whose bytes are used are not used as
+    /// words.
+    #[inline]
+    pub fn byte(&self, index: usize) -> &AtomicU8 {
+        assert!(index < self.count * 8, "a byte that is not there");
+        // SAFETY: within the mapping, which lives as long as `self`; the bytes are only ever used as atomics, and any
+        // bits are valid for them.
+        unsafe { self.base.cast::<AtomicU8>().add(index).as_ref() }
     }
 
     /// Where word `index` lies in this process.

@@ -171,6 +171,7 @@ impl<M: Memory + ?Sized> DirectIo<'_, M> {
         }
         planted!("fs: before store" => ());
         let (checksum, now) = self.store_checked(&inode, place, end, from, now);
+        self.shared_state.note_stored(place, from.len());
         if self.publish(end_is_ours, version, &StoredAppend { file, inode: &inode, checksum, at, now }) {
             Some(())
         } else {

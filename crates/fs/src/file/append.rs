@@ -1,7 +1,7 @@
 //! Appends to pages that were allocated ahead. A place that was found without the file's lock is used under the lock
 //! if no other thread held the lock in between. So an append costs two copies with a fence each.
 
-use ferrite_memory::{Scheme, Span, pin};
+use ferrite_memory::{Scheme, pin};
 
 use crate::file::{FileLayer, size, superpage};
 use crate::format::inode::{AppendTimes, FileEnd};
@@ -62,7 +62,7 @@ pub(crate) fn extend(
     }
     let (size, now) = (at + from.len() as u64, files.now());
     files.memory().store(*place, from, Scheme::Nt);
-    files.note_stored(Span::new(*place, from.len() as u64));
+    files.space.shared_state.note_stored(*place, from.len());
     size::drain_data(files)?;
     end.store(
         files.memory(),

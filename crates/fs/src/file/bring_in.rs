@@ -15,7 +15,7 @@ use crate::format::segment::SegmentNo;
 use crate::format::word::{AwayPage, IndexWord, NamedBy};
 use crate::store::bits::pages_of;
 use crate::store::change::FsChange;
-use crate::{Error, Result};
+use crate::{Error, Ino, Result};
 
 /// Pages that one change brings in. Few in tests, so that small files too are brought in by steps.
 const BROUGHT_PAGES_MAX: usize = if cfg!(test) { 8 } else { 256 };
@@ -34,6 +34,19 @@ pub(crate) fn bring_in(files: &FileLayer, inode: &mut Inode, range: Range<u64>) 
     bring_in_from(files, inode, range, None)
 }
 
+/// Brings in what is away of the bytes `range` of `ino`. The caller has no lock, and has not passed the gate.
+pub(crate) fn bring_in_of(files: &FileLayer, ino: Ino, range: Range<u64>) -> Result<()> {
+    files.refuse_if_read_only()?;
+    files.with_space(|| {
+        let _pass = files.gate.pass();
+        let stripe = files.locks.write(ino);
+        let mut inode = files.load_regular(ino)?;
+        stripe.apply_waiting(&mut inode);
+        let end = range.end.min(inode.size());
+        bring_in(files, &mut inode, range.start.min(end)..end)
+    })
+}
+
 /// Like [`bring_in`], of what lies in `segment` alone, if one is given.
 pub(crate) fn bring_in_from(
     files: &FileLayer,
@@ -46,7 +59,7 @@ pub(crate) fn bring_in_from(
     }
     let mut words = away_words(files, inode, range)?;
     words.retain(|word| segment.is_none_or(|segment| word.page.slot.segment() == segment));
-    words.chunks(BROUGHT_PAGES_MAX).try_for_each(|words| bring_in_words(files, inode, words))
+    words.chunks(BROUGHT_PAGES_MAX).try_for_each(|words| bring_in_words(files, inode, words, segment.is_none()))
 }
 
 fn away_words(files: &FileLayer, inode: &Inode, range: Range<u64>) -> Result<Vec<AwayWord>> {
@@ -69,7 +82,8 @@ fn away_words(files: &FileLayer, inode: &Inode, range: Range<u64>) -> Result<Vec
     Ok(found)
 }
 
-fn bring_in_words(files: &FileLayer, inode: &mut Inode, words: &[AwayWord]) -> Result<()> {
+/// Brings in the pages that `words` name; they are clean then if that is wanted, and otherwise dirty.
+fn bring_in_words(files: &FileLayer, inode: &mut Inode, words: &[AwayWord], stays_clean: bool) -> Result<()> {
     let (mut contents, mut wanted) = (Vec::new(), Vec::new());
     for word in words {
         match files.fetched(word.page)? {
@@ -83,7 +97,13 @@ fn bring_in_words(files: &FileLayer, inode: &mut Inode, words: &[AwayWord]) -> R
     let mut change = FsChange::new(files);
     let runs = change.allocate_data(words.len() as u64)?;
     for ((word, bytes), page) in words.iter().zip(&contents).zip(pages_of(&runs)) {
-        files.memory().store(files.place(page)?, bytes, Scheme::Nt);
+        let place = files.place(page)?;
+        files.memory().store(place, bytes, Scheme::Nt);
+        if stays_clean && let Some(slots) = &files.slots {
+            // Nobody else knows the page. Its shadow is set before its slot loses its name: the segment is never free.
+            slots.clear_stored(place);
+            slots.set_shadow(place, word.page);
+        }
         change.set_word(inode, word.at, IndexWord::page(page));
         change.free_word(IndexWord::away(word.page));
     }

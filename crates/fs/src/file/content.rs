@@ -1,6 +1,6 @@
 //! Copies between memory of the caller and pages of a file.
 
-use ferrite_memory::{Scheme, Span};
+use ferrite_memory::Scheme;
 use ferrite_pool::layout::PAGE;
 
 use crate::error::AwayPages;
@@ -24,7 +24,7 @@ pub(crate) fn copy_out(files: &FileLayer, inode: &Inode, at: u64, into: &mut [u8
             PartPlace::At(place) => {
                 let from = place + start - part.first * PAGE;
                 files.memory().load(from, into);
-                files.note_touched(Span::new(from, stop - start));
+                files.space.shared_state.note_touched(from, into.len());
             }
             PartPlace::Missing => files.memory().load_hole(into),
             PartPlace::Away(page) => match files.fetched(page)? {
@@ -47,7 +47,7 @@ pub(crate) fn store_there(files: &FileLayer, inode: &Inode, at: u64, from: &[u8]
         let bytes = &from[(start - at) as usize..(stop - at) as usize];
         let to = place + start - part.first * PAGE;
         files.memory().store(to, bytes, Scheme::Nt);
-        files.note_stored(Span::new(to, stop - start));
+        files.space.shared_state.note_stored(to, bytes.len());
         Ok(true)
     })
 }

@@ -340,7 +340,7 @@ pub(crate) fn zero_bytes(store: &ChunkStore, inode: &Inode, span: std::ops::Rang
         let end = ((part.first + part.pages) * PAGE).min(span.end);
         let zeros = Span::new(at + start - part.first * PAGE, end - start);
         store.memory().zero(zeros, ferrite_memory::Scheme::Nt);
-        store.note_stored(zeros);
+        store.space.shared_state.note_stored(zeros.at, zeros.len as usize);
         Ok(true)
     })
 }

@@ -1,6 +1,6 @@
 //! Reading: copies bytes from where they lie.
 
-use ferrite_memory::{Span, pin};
+use ferrite_memory::pin;
 use parking_lot::RwLockReadGuard;
 
 use crate::file::{FileLayer, content};
@@ -66,7 +66,7 @@ fn read_pinned(files: &FileLayer, ino: Ino, at: u64, into: &mut [u8], notes: boo
         return None;
     }
     files.memory().load(place, into);
-    files.note_touched(Span::new(place, into.len() as u64));
+    files.space.shared_state.note_touched(place, into.len());
     Some(into.len())
 }
 

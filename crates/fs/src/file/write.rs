@@ -13,7 +13,7 @@
 //! - FW6. Other threads see an append as one change, even if space is freed in the middle of it. Its earlier parts
 //!   stay invisible, and their pages serve the next attempt.
 
-use ferrite_memory::{Scheme, Span, pin, planted};
+use ferrite_memory::{Scheme, pin, planted};
 use ferrite_pool::layout::PAGE;
 
 use crate::file::index::PartPlace;
@@ -140,7 +140,7 @@ fn write_pinned(files: &FileLayer, ino: Ino, at: u64, from: &[u8]) -> Option<boo
     files.memory().store(place, from, Scheme::Nt);
     // Asked while the bytes are on their way, for which the fence waits.
     let is_noted = files.now().abs_diff(file.mtime) < TIME_GRAIN_NS;
-    files.note_stored(Span::new(place, from.len() as u64));
+    files.space.shared_state.note_stored(place, from.len());
     planted!("fs: return before fence" => return Some(is_noted));
     files.memory().fence();
     Some(is_noted)

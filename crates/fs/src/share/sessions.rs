@@ -155,6 +155,11 @@ impl SharedFiles {
                 self.reserve_ahead_for(session.0, Ino(ino), bytes)?;
                 Ok(ServiceReply::default())
             }
+            ClientRequest::DirectFetch { session, ino, at, bytes, .. } => {
+                self.ensure_own_session(session, caller)?;
+                self.fetch_for(session.0, Ino(ino), at, bytes)?;
+                Ok(ServiceReply::default())
+            }
             ClientRequest::DirectResize { session, ino, size, .. } => {
                 self.ensure_own_session(session, caller)?;
                 self.resize(session.0, Ino(ino), size)?;

@@ -14,10 +14,10 @@
 //!   check fits; the same word with other bytes is damage.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use ferrite_disk::{Access, Disk};
-use ferrite_memory::{Memory, Span, planted};
+use ferrite_memory::{Memory, planted};
 use ferrite_pool::layout::PAGE;
 use parking_lot::Mutex;
 
@@ -26,6 +26,7 @@ use crate::format::segment::{
 };
 use crate::format::slot_table::{SlotTable, TierSsd};
 use crate::format::word::{AwayPage, IndexWord, NamedBy};
+use crate::share::layout::shared_state::SharedState;
 use crate::store::ChunkStore;
 use crate::store::bits::PageRun;
 use crate::store::fetched_pages::{FetchedPage, FetchedPages};
@@ -62,9 +63,8 @@ pub(crate) struct SlotStore {
     cursor: Mutex<u64>,
     /// By page of the pool: the word of the slot with the same bytes, or 0.
     shadows: Box<[AtomicU64]>,
-    /// By page of the pool: 1 if it was stored to since it was last copied, or read since it was last looked at.
-    stored: Box<[AtomicU8]>,
-    touched: Box<[AtomicU8]>,
+    /// The marks of the pages of the pool.
+    shared_state: Arc<SharedState>,
     /// Pages that have a shadow, whether it counts or not.
     shadowed: AtomicU64,
     fetched: FetchedPages,
@@ -76,7 +76,13 @@ fn table_of<T: Default>(pages: u64) -> Box<[T]> {
 
 impl SlotStore {
     /// Reads the descriptors of a file system whose SSDs are `members`, in a pool in `memory`.
-    pub fn load(memory: &dyn Memory, table: SlotTable, salt: SegmentSalt, members: Vec<TierMember>) -> Self {
+    pub fn load(
+        memory: &dyn Memory,
+        table: SlotTable,
+        salt: SegmentSalt,
+        members: Vec<TierMember>,
+        shared_state: &Arc<SharedState>,
+    ) -> Self {
         let count = members.iter().map(|member| member.ssd.first.0 + member.ssd.segments).max().unwrap_or(0);
         let state = |number| {
             let segment = SegmentNo(number);
@@ -97,8 +103,7 @@ impl SlotStore {
             sequence: AtomicU64::new(last),
             cursor: Mutex::new(0),
             shadows: table_of(pages),
-            stored: table_of(pages),
-            touched: table_of(pages),
+            shared_state: Arc::clone(shared_state),
             shadowed: AtomicU64::new(0),
             fetched: FetchedPages::new(pages / 16),
         }
@@ -257,7 +262,7 @@ impl SlotStore {
         if word == 0 {
             return None;
         }
-        let is_stored = self.stored[index(place)].load(Ordering::SeqCst) != 0;
+        let is_stored = self.shared_state.stored(place / PAGE).load(Ordering::SeqCst) != 0;
         if is_stored && !planted!("fs: stored page is clean") {
             self.forget_shadow(place);
             return None;
@@ -317,34 +322,14 @@ impl SlotStore {
         Ok(summary.filter(is_last))
     }
 
-    /// Marks what `span` of the pool touches as stored to. The bytes are stored, and the caller's pin or lock lasts.
-    #[inline]
-    pub fn note_stored(&self, span: Span) {
-        for page in index(span.at)..=index(span.at + span.len.max(1) - 1) {
-            if self.stored[page].load(Ordering::Relaxed) == 0 {
-                self.stored[page].store(1, Ordering::SeqCst);
-            }
-        }
-    }
-
     /// Clears the mark of the page at `place`. Writers are kept out (TI4).
     pub fn clear_stored(&self, place: u64) {
-        self.stored[index(place)].store(0, Ordering::SeqCst);
-    }
-
-    /// Marks what `span` of the pool touches as read.
-    #[inline]
-    pub fn note_touched(&self, span: Span) {
-        for page in index(span.at)..=index(span.at + span.len.max(1) - 1) {
-            if self.touched[page].load(Ordering::Relaxed) == 0 {
-                self.touched[page].store(1, Ordering::Relaxed);
-            }
-        }
+        self.shared_state.stored(place / PAGE).store(0, Ordering::SeqCst);
     }
 
     /// Returns whether the page at `place` was read or stored to since the last call.
     pub fn take_touched(&self, place: u64) -> bool {
-        self.touched[index(place)].swap(0, Ordering::Relaxed) != 0
+        self.shared_state.touched(place / PAGE).swap(0, Ordering::Relaxed) != 0
     }
 }
 
@@ -377,7 +362,7 @@ impl ChunkStore {
         for page in run.page..run.page + run.pages {
             if let Some(place) = self.space.place(page) {
                 slots.forget_shadow(place);
-                slots.note_stored(Span::new(place, PAGE));
+                self.space.shared_state.note_stored(place, PAGE as usize);
             }
         }
     }

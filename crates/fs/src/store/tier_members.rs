@@ -10,6 +10,7 @@ use ferrite_pool::{Pool, SpaceNeed, Tag, TagChange, Zone};
 use crate::format::segment::{SEGMENT_BYTES, SEGMENTS_AT, SegmentNo, SegmentSalt};
 use crate::format::shape::FsShape;
 use crate::format::slot_table::{SlotTable, TIER_ROLE, TIER_SSDS_MAX, TierSsd, decode_header, encode_header};
+use crate::share::layout::shared_state::SharedState;
 use crate::store::slots::{SlotStore, TierMember};
 use crate::{Error, Result};
 
@@ -36,6 +37,7 @@ pub(crate) fn load_slots(
     tag: &Tag,
     shape: &FsShape,
     mut ssds: Vec<TierDisk>,
+    shared_state: &Arc<SharedState>,
 ) -> Result<Option<SlotStore>> {
     if !shape.has_tier {
         return Ok(None);
@@ -55,7 +57,7 @@ pub(crate) fn load_slots(
         members.push(TierMember { ssd, disk });
     }
     let salt = SegmentSalt { pool: pool.superblock().uuid, tag: tag.generation };
-    Ok(Some(SlotStore::load(pool.memory(), table, salt, members)))
+    Ok(Some(SlotStore::load(pool.memory(), table, salt, members, shared_state)))
 }
 
 fn read_header(pool: &Pool, table: &SlotTable) -> Option<Vec<TierSsd>> {

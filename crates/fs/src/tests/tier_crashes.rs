@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use ferrite_crash::{CrashReport, ExploreOptions, LyingDisk, Model, Points, World, explore};
 use ferrite_disk::{Disk, Geometry};
-use ferrite_memory::Memory;
 use ferrite_pool::Pool;
 
 use super::crash::{Case, at, judge_opened, mixed, put, usual, whole};

@@ -61,6 +61,19 @@ pub enum ClientRequest {
         /// The bytes to reserve.
         bytes: u64,
     },
+    /// Pages of a file that are on SSDs, to be brought into the pool: the session has a lease on the file.
+    DirectFetch {
+        /// The file system.
+        name: String,
+        /// The session.
+        session: GrantId,
+        /// The inode.
+        ino: u64,
+        /// The first byte.
+        at: u64,
+        /// The bytes; of many the owner brings in the first.
+        bytes: u64,
+    },
     /// Cuts a file that the session may write to, or grows it by a hole.
     DirectResize {
         /// The file system.
@@ -114,6 +127,7 @@ impl ClientRequest {
             | Self::DirectOpen { name, .. }
             | Self::DirectLease { name, .. }
             | Self::DirectAhead { name, .. }
+            | Self::DirectFetch { name, .. }
             | Self::DirectResize { name, .. }
             | Self::DirectReturn { name, .. }
             | Self::DirectLetGo { name, .. }

@@ -3,18 +3,19 @@
 //! ```text
 //! word  0        liveness of the owner (low half)
 //!       1        the pool's uuid, generation of the tag, first and last session (2, 1, 1, 1)
-//!       16       gate: not 0 while changes wait
+//!       16       gate: not 0 while changes wait   17 pages of the pool, if there is a tier, else 0   18 chunk words
 //!       32       version[1024], each with writes_wait on 128 bytes of its own: the locks of inodes
 //!       16416    thread slot[1024] of 64 bytes:   0 pin   1 the session that claimed it, or 0
 //!       24608    lease[16384] of 64 bytes: 0 state   1 time of the last write   2 time of the first read since
 //!                                          3 turn of an append and the size before it   4 other leases on the file
 //!       155680   chunk[]: where each chunk lies, with its kind in the low bits
+//!                with a tier, one byte for each page of the pool: 1 if it was stored to; then as many: 1 if it was read
 //! ```
 //!
 //! The words are DRAM and end with the owner and its clients. A wrong word of a client harms only that client.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use ferrite_memory::{LivenessWord, SharedWords, barrier_abroad};
 use ferrite_pool::Result;
@@ -30,7 +31,7 @@ use crate::view::version::{ChunkPlaces, LockVersion, StateId};
 
 /// The version of the layout of these words, and of the words that clients store to inodes. Owner and client need the
 /// same version; versions before 2 are not reported.
-pub const LAYOUT: u32 = 2;
+pub const LAYOUT: u32 = 3;
 
 /// Refuses the other side of a session if its layout differs.
 ///
@@ -55,6 +56,8 @@ pub const LEASES: usize = 16384;
 const LIVENESS: usize = 0;
 const NAME: usize = 1;
 const GATE: usize = 16;
+const TIER_PAGES: usize = 17;
+const CHUNK_COUNT: usize = 18;
 const VERSIONS: usize = 32;
 const VERSION_WORDS: usize = 16;
 const SEATS_AT: usize = VERSIONS + STRIPES as usize * VERSION_WORDS;
@@ -95,14 +98,22 @@ impl StateOwner {
 pub struct SharedState {
     /// All but the chunks are there for sure.
     words: SharedWords<CHUNKS_AT>,
+    /// Numbers that chunks may have, and pages with marks: not from the words, which any client may change.
+    chunks: u64,
+    tier_pages: u64,
     /// Tells these words from others of the process.
     pub id: StateId,
 }
 
 impl SharedState {
-    /// A new one, for `chunks` chunks.
-    pub(crate) fn new(chunks: u64) -> Result<Self> {
-        Ok(Self { words: SharedWords::new(CHUNKS_AT + chunks as usize)?, id: StateId::new() })
+    /// A new one, for `chunks` chunks, and with marks for `tier_pages` pages of the pool (TI4).
+    pub(crate) fn new(chunks: u64, tier_pages: u64) -> Result<Self> {
+        let marks = (2 * tier_pages).div_ceil(8);
+        let words = SharedWords::new(CHUNKS_AT + (chunks + marks) as usize)?;
+        let new = Self { words, chunks, tier_pages, id: StateId::new() };
+        new.words.first()[TIER_PAGES].store(tier_pages, Ordering::Relaxed);
+        new.words.first()[CHUNK_COUNT].store(chunks, Ordering::Release);
+        Ok(new)
     }
 
     /// Maps the words that the owner shares as `fd`.
@@ -110,7 +121,60 @@ impl SharedState {
     /// # Errors
     /// Fails if they cannot be mapped, or `fd` is too small for them.
     pub fn of(fd: OwnedFd) -> Result<Self> {
-        Ok(Self { words: SharedWords::of(fd)?, id: StateId::new() })
+        let words: SharedWords<CHUNKS_AT> = SharedWords::of(fd)?;
+        let [pages, chunks] = [TIER_PAGES, CHUNK_COUNT].map(|word| words.first()[word].load(Ordering::Acquire));
+        let marks = pages.saturating_mul(2).div_ceil(8);
+        if chunks.saturating_add(marks).saturating_add(CHUNKS_AT as u64) != words.count() as u64 {
+            return Err(ferrite_pool::Error::Busy("the shared state has another size than it says".into()));
+        }
+        Ok(Self { words, chunks, tier_pages: pages, id: StateId::new() })
+    }
+
+    /// Pages of the pool that have marks; 0 without a tier.
+    #[inline(always)]
+    pub fn tier_pages(&self) -> u64 {
+        self.tier_pages
+    }
+
+    /// The mark of a store to page `page` of the pool; it has marks.
+    #[inline]
+    pub(crate) fn stored(&self, page: u64) -> &AtomicU8 {
+        self.words.byte((CHUNKS_AT + self.chunks() as usize) * 8 + page as usize)
+    }
+
+    /// The mark of a read.
+    #[inline]
+    pub(crate) fn touched(&self, page: u64) -> &AtomicU8 {
+        self.words.byte((CHUNKS_AT + self.chunks() as usize) * 8 + (self.tier_pages() + page) as usize)
+    }
+
+    /// Marks what `len` bytes from `at` of the pool on touch as stored to, if there is a tier. The bytes are stored, and
+    /// the caller's pin or lock lasts (TI4).
+    #[inline(always)]
+    pub fn note_stored(&self, at: u64, len: usize) {
+        if self.tier_pages() != 0 {
+            self.mark(at, len, Self::stored);
+        }
+    }
+
+    /// Marks what `len` bytes from `at` of the pool on touch as read, if there is a tier.
+    #[inline(always)]
+    pub fn note_touched(&self, at: u64, len: usize) {
+        if self.tier_pages() != 0 {
+            self.mark(at, len, Self::touched);
+        }
+    }
+
+    #[inline]
+    fn mark(&self, at: u64, len: usize, mark: impl Fn(&Self, u64) -> &AtomicU8) {
+        let last = (at + len.max(1) as u64 - 1) / PAGE;
+        for page in at / PAGE..=last.min(self.tier_pages() - 1) {
+            let mark = mark(self, page);
+            // A mark that is set is not stored to again: its line stays shared.
+            if mark.load(Ordering::Relaxed) == 0 {
+                mark.store(1, Ordering::Release);
+            }
+        }
     }
 
     /// A descriptor of it for a client.
@@ -307,7 +371,7 @@ impl SharedState {
     /// Numbers that chunks may have.
     #[inline]
     pub(crate) fn chunks(&self) -> u64 {
-        (self.words.count() - CHUNKS_AT) as u64
+        self.chunks
     }
 
     #[inline]
