@@ -64,7 +64,7 @@ pub(crate) fn make_room(files: &FileLayer, work: &TierWork) -> Result<bool> {
 
 /// Writes a segment of dirty pages, and first makes one free if none is.
 fn destage_or_clean(files: &FileLayer, slots: &SlotStore, work: &TierWork) -> Result<bool> {
-    if slots.segments().1 == 0 && !clean_segments::clean_one(files, slots)? {
+    if slots.segments().1 < 2 && !clean_segments::clean(files, slots)? {
         return Ok(false);
     }
     destage::destage(files, slots, work, destage::Fill::Whole)
@@ -73,6 +73,10 @@ fn destage_or_clean(files: &FileLayer, slots: &SlotStore, work: &TierWork) -> Re
 /// See [`crate::FileSystem::drain_tier`].
 pub(crate) fn drain_tier(files: &FileLayer, work: &TierWork) -> Result<()> {
     let Some(slots) = &files.slots else { return Ok(()) };
-    while destage::destage(files, slots, work, destage::Fill::Partly)? {}
-    Ok(())
+    loop {
+        while destage::destage(files, slots, work, destage::Fill::Partly)? {}
+        if slots.segments().1 >= 2 || !clean_segments::clean(files, slots)? {
+            return Ok(());
+        }
+    }
 }

@@ -11,7 +11,6 @@ use crate::error::AwayPages;
 use crate::file::FileLayer;
 use crate::file::index::{self, IndexEntry};
 use crate::format::inode::Inode;
-use crate::format::segment::SegmentNo;
 use crate::format::word::{AwayPage, IndexWord, NamedBy};
 use crate::store::bits::pages_of;
 use crate::store::change::FsChange;
@@ -31,7 +30,10 @@ struct AwayWord {
 /// # Errors
 /// [`Error::Away`] with the pages that have to be fetched.
 pub(crate) fn bring_in(files: &FileLayer, inode: &mut Inode, range: Range<u64>) -> Result<()> {
-    bring_in_from(files, inode, range, None)
+    if files.slots.is_none() || range.is_empty() {
+        return Ok(());
+    }
+    away_words(files, inode, range)?.chunks(BROUGHT_PAGES_MAX).try_for_each(|words| bring_in_words(files, inode, words))
 }
 
 /// Brings in what is away of the bytes `range` of `ino`. The caller has no lock, and has not passed the gate.
@@ -45,21 +47,6 @@ pub(crate) fn bring_in_of(files: &FileLayer, ino: Ino, range: Range<u64>) -> Res
         let end = range.end.min(inode.size());
         bring_in(files, &mut inode, range.start.min(end)..end)
     })
-}
-
-/// Like [`bring_in`], of what lies in `segment` alone, if one is given.
-pub(crate) fn bring_in_from(
-    files: &FileLayer,
-    inode: &mut Inode,
-    range: Range<u64>,
-    segment: Option<SegmentNo>,
-) -> Result<()> {
-    if files.slots.is_none() || range.is_empty() {
-        return Ok(());
-    }
-    let mut words = away_words(files, inode, range)?;
-    words.retain(|word| segment.is_none_or(|segment| word.page.slot.segment() == segment));
-    words.chunks(BROUGHT_PAGES_MAX).try_for_each(|words| bring_in_words(files, inode, words, segment.is_none()))
 }
 
 fn away_words(files: &FileLayer, inode: &Inode, range: Range<u64>) -> Result<Vec<AwayWord>> {
@@ -82,8 +69,8 @@ fn away_words(files: &FileLayer, inode: &Inode, range: Range<u64>) -> Result<Vec
     Ok(found)
 }
 
-/// Brings in the pages that `words` name; they are clean then if that is wanted, and otherwise dirty.
-fn bring_in_words(files: &FileLayer, inode: &mut Inode, words: &[AwayWord], stays_clean: bool) -> Result<()> {
+/// Brings in the pages that `words` name. They are clean then.
+fn bring_in_words(files: &FileLayer, inode: &mut Inode, words: &[AwayWord]) -> Result<()> {
     let (mut contents, mut wanted) = (Vec::new(), Vec::new());
     for word in words {
         match files.fetched(word.page)? {
@@ -99,7 +86,7 @@ fn bring_in_words(files: &FileLayer, inode: &mut Inode, words: &[AwayWord], stay
     for ((word, bytes), page) in words.iter().zip(&contents).zip(pages_of(&runs)) {
         let place = files.place(page)?;
         files.memory().store(place, bytes, Scheme::Nt);
-        if stays_clean && let Some(slots) = &files.slots {
+        if let Some(slots) = &files.slots {
             // Nobody else knows the page. Its shadow is set before its slot loses its name: the segment is never free.
             slots.clear_stored(place);
             slots.set_shadow(place, word.page);

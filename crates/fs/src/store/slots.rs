@@ -38,6 +38,15 @@ pub(crate) struct TierMember {
     pub disk: Arc<dyn Disk>,
 }
 
+/// What a segment is written for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SegmentUse {
+    /// Pages of the pool.
+    Destaging,
+    /// Pages of sparser segments.
+    Cleaning,
+}
+
 /// A segment in DRAM.
 #[derive(Debug, Default)]
 struct SegmentState {
@@ -130,9 +139,13 @@ impl SlotStore {
         (self.segments.len() as u64, free)
     }
 
-    /// Takes a free segment for what is written next, with the sequence of that; `None` if none is free (TI3).
-    pub fn take_segment(&self) -> Option<(SegmentNo, u64)> {
+    /// Takes a free segment for what is written next, with the sequence of that; `None` if none is free (TI3), or only
+    /// one is and it is not for cleaning.
+    pub fn take_segment(&self, purpose: SegmentUse) -> Option<(SegmentNo, u64)> {
         let mut cursor = self.cursor.lock();
+        if purpose == SegmentUse::Destaging && self.segments().1 < 2 {
+            return None;
+        }
         let count = self.segments.len() as u64;
         let may_be = |segment: &SegmentNo| {
             is_free(self.state(*segment)) && self.member_of(*segment).is_some_and(|member| !member.ssd.leaves)
@@ -246,6 +259,13 @@ impl SlotStore {
         }
     }
 
+    /// Returns how many pages the SSDs have room for, and how many more: a clean page can leave the pool, and its slot is
+    /// taken already. The room of two segments is for cleaning.
+    pub fn room(&self) -> (u64, u64) {
+        let all = (self.segments.len() as u64 * SEGMENT_PAGES).saturating_sub(2 * SEGMENT_PAGES);
+        (all, all.saturating_sub(self.named()))
+    }
+
     /// Returns how many slots words name: the pages that are away.
     pub fn named(&self) -> u64 {
         self.segments.iter().map(|state| u64::from(state.named.load(Ordering::SeqCst))).sum()
@@ -298,28 +318,44 @@ impl SlotStore {
         is_free(self.state(segment))
     }
 
-    /// Returns the segment in which the fewest slots are named or shadows; `None` if all are full, free or being written.
-    pub fn sparsest(&self) -> Option<SegmentNo> {
-        let used = |state: &SegmentState| {
-            u64::from(state.named.load(Ordering::SeqCst)) + u64::from(state.shadows.load(Ordering::SeqCst))
-        };
+    /// Returns the sparsest segments, whose named slots together are `most` at most. None of them is free or being
+    /// written.
+    pub fn sparse(&self, most: u64) -> Vec<SegmentNo> {
+        let named = |state: &SegmentState| u64::from(state.named.load(Ordering::SeqCst));
+        let used = |state: &SegmentState| named(state) + u64::from(state.shadows.load(Ordering::SeqCst));
         let may_be =
             |state: &SegmentState| (1..SEGMENT_PAGES).contains(&used(state)) && !state.is_busy.load(Ordering::SeqCst);
-        let sparse = (0..).zip(&self.segments).filter(|(_, state)| may_be(state));
-        sparse.min_by_key(|(_, state)| used(state)).map(|(number, _)| SegmentNo(number))
+        let mut sparse: Vec<(u64, u64, SegmentNo)> = (0..)
+            .zip(&self.segments)
+            .filter(|(_, state)| may_be(state))
+            .map(|(number, state)| (used(state), named(state), SegmentNo(number)))
+            .collect();
+        sparse.sort_unstable();
+        let mut sum = 0;
+        let fits = |(_, named, segment): (u64, u64, SegmentNo)| {
+            sum += named;
+            (sum <= most).then_some(segment)
+        };
+        sparse.into_iter().map_while(fits).collect()
     }
 
-    /// Reads the summary of `segment`; `None` if it is not that of what was written there last.
+    /// Returns which blocks of `segment` words name, as bits.
+    pub fn named_in(&self, memory: &dyn Memory, segment: SegmentNo) -> [u64; 2] {
+        self.table.named_words(segment).map(|at| memory.load_word(at))
+    }
+
+    /// Reads `segment`, its summary and all of its blocks.
     ///
     /// # Errors
-    /// Those of the SSD.
-    pub fn summary(&self, segment: SegmentNo) -> Result<Option<SegmentSummary>> {
-        let bytes = self.read_run(Slot(segment.0 * SEGMENT_BLOCKS), 1)?;
-        let block = bytes.first_chunk().expect("a block was read");
+    /// Those of the SSD; [`Error::Ssd`] if the summary is not that of what was written there last.
+    pub fn read_segment(&self, segment: SegmentNo) -> Result<(SegmentSummary, Vec<u8>)> {
+        let first = Slot(segment.0 * SEGMENT_BLOCKS);
+        let bytes = self.read_run(first, SEGMENT_BLOCKS as usize)?;
+        let block = bytes.first_chunk().expect("it has blocks");
         let summary = SegmentSummary::decode(block, &self.salt);
         let is_last =
             |summary: &SegmentSummary| summary.segment == segment && summary.sequence == self.sequence_of(segment);
-        Ok(summary.filter(is_last))
+        Ok((summary.filter(is_last).ok_or_else(|| self.damage(first))?, bytes))
     }
 
     /// Clears the mark of the page at `place`. Writers are kept out (TI4).

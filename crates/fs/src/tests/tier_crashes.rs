@@ -11,6 +11,7 @@ use super::crash::{Case, at, judge_opened, mixed, put, usual, whole};
 use super::support::{BOOT, NAME, POOL_BYTES, content, new_memory, options, resize, run_steps, tree};
 use super::tiers::send_away;
 use super::{Bug, plant};
+use crate::file::bring_in;
 use crate::format::segment::{SEGMENT_BYTES, SEGMENTS_AT};
 use crate::store::tier_members::TierDisk;
 use crate::tier::clean_segments;
@@ -61,23 +62,24 @@ fn clean(fs: &FileSystem) {
     fs.drain_tier().expect("drained");
 }
 
-/// Two files that share segments; the one is gone.
+/// Three segments with a few pages each.
 fn sparse(fs: &FileSystem) {
     usual(fs);
     fs.flush().expect("flushed");
     send_away(fs);
-    fs.allocate(at(fs, "big"), 0..100_000, Allocate::Punch).expect("punched");
-    fs.flush().expect("flushed");
-}
-
-fn clean_one(fs: &FileSystem) {
-    let slots = fs.slots.as_ref().expect("a tier");
-    while slots.named() > 0 {
-        assert!(clean_segments::clean_one(fs, slots).expect("nothing fails"), "none was cleaned");
+    for byte in [4, 5] {
+        put(fs, at(fs, "big"), 40_960 * u64::from(byte - 3), 12_288, byte);
+        fs.flush().expect("flushed");
+        send_away(fs);
     }
 }
 
-static CASES: [Case; 16] = [
+fn clean_sparse(fs: &FileSystem) {
+    let slots = fs.slots.as_ref().expect("a tier");
+    assert!(clean_segments::clean(fs, slots).expect("nothing fails"), "none was cleaned");
+}
+
+static CASES: [Case; 17] = [
     whole("destage", usual, |fs| fs.drain_tier().expect("drained")),
     whole("evict", clean, send_away),
     mixed("overwrite of clean pages, and evict", clean, |fs| {
@@ -85,7 +87,8 @@ static CASES: [Case; 16] = [
         fs.flush().expect("flushed");
         send_away(fs);
     }),
-    whole("bring all in", sparse, clean_one),
+    whole("clean", sparse, clean_sparse),
+    whole("bring in", away, |fs| bring_in::bring_in_of(fs, at(fs, "big"), 5000..100_000).expect("brought in")),
     mixed("write over whole pages", away, |fs| put(fs, at(fs, "big"), 8192, 16_384, 9)),
     mixed("write over parts of pages", away, |fs| put(fs, at(fs, "big"), 6000, 9000, 9)),
     mixed("append to a page that is away", away, |fs| put(fs, at(fs, "a"), 4102, 6000, 9)),
@@ -183,7 +186,7 @@ fn canary_planted_bugs_of_the_tier_are_found() {
         (Bug::UnflushedSegment, "reuse of a segment"),
         (Bug::UnmarkedSlot, "evict"),
         (Bug::StoredPage, "overwrite of clean pages, and evict"),
-        (Bug::NameBeforeBytes, "bring all in"),
+        (Bug::NameBeforeBytes, "bring in"),
     ] {
         assert!(is_found(bug, name), "{bug:?} was not found by {name:?}");
     }

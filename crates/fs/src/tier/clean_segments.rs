@@ -1,40 +1,108 @@
-//! Cleaning: the pages of a segment that words still name come to the pool, and the segment is free then.
+//! Cleaning: the pages of sparse segments that words still name go to one new segment, and the sparse ones are free then.
+//!
+//! The pages do not pass through the pool, so that a full pool and full SSDs do not wait for each other: one segment is
+//! always left for this.
 
 use std::collections::BTreeMap;
 
-use crate::file::{FileLayer, bring_in};
-use crate::format::segment::SegmentNo;
-use crate::store::slots::SlotStore;
-use crate::{Ino, Result};
 use ferrite_pool::layout::PAGE;
 
-/// Makes the segment with the fewest named slots free. Returns false if none can be made free with less than it has.
-pub(crate) fn clean_one(files: &FileLayer, slots: &SlotStore) -> Result<bool> {
-    let Some(segment) = slots.sparsest() else { return Ok(false) };
-    let Some(summary) = slots.summary(segment)? else { return Ok(false) };
-    let mut pages: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
-    for entry in &summary.entries {
-        pages.entry(entry.ino).or_default().push(entry.page);
-    }
-    for (ino, pages) in pages {
-        for page in pages {
-            bring_in_page(files, segment, Ino(ino), page)?;
-        }
-    }
-    slots.forget_shadows_in(segment);
-    Ok(slots.is_free(segment))
+use crate::file::FileLayer;
+use crate::file::index::{self, IndexEntry};
+use crate::format::segment::{SEGMENT_BYTES, SEGMENT_PAGES, SegmentEntry, SegmentNo, SegmentSummary, Slot};
+use crate::format::word::{AwayPage, IndexWord, NamedBy};
+use crate::store::change::FsChange;
+use crate::store::slots::{SegmentUse, SlotStore};
+use crate::{Ino, Result};
+
+/// A page that goes to another segment.
+struct MovingPage {
+    entry: SegmentEntry,
+    from: Slot,
 }
 
-fn bring_in_page(files: &FileLayer, segment: SegmentNo, ino: Ino, page: u64) -> Result<()> {
-    let done = files.with_pages(|| {
-        let _pass = files.gate.pass();
-        let _stripe = files.locks.write(ino);
-        let Ok(mut inode) = files.load_regular(ino) else { return Ok(()) };
-        bring_in::bring_in_from(files, &mut inode, page * PAGE..(page + 1) * PAGE, Some(segment))
-    });
-    match done {
-        // The pool is full: the segment stays.
-        Err(error) if error.is_no_space() => Ok(()),
-        done => done,
+/// Pages that were read, and their bytes behind the room for the summary.
+struct MovingPages {
+    pages: Vec<MovingPage>,
+    bytes: Vec<u8>,
+}
+
+/// Makes at least two segments free by writing one. Returns false if that is not to be had.
+pub(crate) fn clean(files: &FileLayer, slots: &SlotStore) -> Result<bool> {
+    let victims = slots.sparse(SEGMENT_PAGES);
+    if victims.len() < 2 {
+        return Ok(false);
     }
+    let mut moving = MovingPages { pages: Vec::new(), bytes: vec![0; SEGMENT_BYTES as usize] };
+    for victim in &victims {
+        read_named(files, slots, *victim, &mut moving)?;
+    }
+    if !moving.pages.is_empty() {
+        let Some((segment, sequence)) = slots.take_segment(SegmentUse::Cleaning) else { return Ok(false) };
+        let moved = move_to(files, slots, segment, sequence, &mut moving);
+        slots.leave_segment(segment);
+        moved?;
+    }
+    victims.iter().for_each(|victim| slots.forget_shadows_in(*victim));
+    Ok(victims.iter().filter(|victim| slots.is_free(**victim)).count() > 1)
+}
+
+/// Reads what words name of `victim`.
+fn read_named(files: &FileLayer, slots: &SlotStore, victim: SegmentNo, moving: &mut MovingPages) -> Result<()> {
+    let named = slots.named_in(files.memory(), victim);
+    if named == [0; 2] {
+        return Ok(());
+    }
+    let (summary, bytes) = slots.read_segment(victim)?;
+    for (page, entry) in (0..).zip(summary.entries) {
+        let slot = victim.slot(page);
+        let is_named = named[(slot.block() / 64) as usize] >> (slot.block() % 64) & 1 == 1;
+        if is_named && (moving.pages.len() as u64) < SEGMENT_PAGES {
+            let (from, to) = (slot.block() as usize, moving.pages.len() + 1);
+            let [from, to] = [from, to].map(|block| block * PAGE as usize..(block + 1) * PAGE as usize);
+            moving.bytes[to].copy_from_slice(&bytes[from]);
+            moving.pages.push(MovingPage { entry, from: slot });
+        }
+    }
+    Ok(())
+}
+
+/// Writes the pages to `segment`, and lets their words name them there.
+fn move_to(
+    files: &FileLayer,
+    slots: &SlotStore,
+    segment: SegmentNo,
+    sequence: u64,
+    moving: &mut MovingPages,
+) -> Result<()> {
+    let entries = moving.pages.iter().map(|moving| moving.entry).collect();
+    let summary = SegmentSummary { segment, sequence, entries }.encode(&slots.salt);
+    moving.bytes[..PAGE as usize].copy_from_slice(&summary);
+    slots.write_segment(segment, &moving.bytes)?;
+    slots.flush(segment)?;
+    let mut of_files: BTreeMap<u64, Vec<(u64, AwayPage, AwayPage)>> = BTreeMap::new();
+    for (number, page) in (0..).zip(&moving.pages) {
+        let bytes = &moving.bytes[(number as usize + 1) * PAGE as usize..][..PAGE as usize];
+        let (from, to) = (AwayPage::new(page.from, bytes), AwayPage::new(segment.slot(number), bytes));
+        of_files.entry(page.entry.ino).or_default().push((page.entry.page, from, to));
+    }
+    of_files.into_iter().try_for_each(|(ino, pages)| rename_slots(files, Ino(ino), &pages))
+}
+
+/// Lets the words of pages of `ino` name their new slots, where they name the old ones still.
+fn rename_slots(files: &FileLayer, ino: Ino, pages: &[(u64, AwayPage, AwayPage)]) -> Result<()> {
+    let _pass = files.gate.pass();
+    let _stripe = files.locks.write(ino);
+    let Ok(mut inode) = files.load(ino) else { return Ok(()) };
+    let mut change = FsChange::new(files);
+    for (page, from, to) in pages {
+        let IndexEntry::Words { at, .. } = index::walk(files, &inode, *page)? else { continue };
+        let word = IndexWord(files.memory().load_word(at));
+        if word.named() == NamedBy::Away(*from) {
+            change.set_word(&mut inode, at, IndexWord::away(*to));
+            change.name_slot(to.slot);
+            change.free_word(word);
+        }
+    }
+    change.commit_head(&mut inode)
 }

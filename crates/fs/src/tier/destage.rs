@@ -6,7 +6,7 @@ use ferrite_pool::layout::PAGE;
 use crate::file::{FileLayer, superpage};
 use crate::format::segment::{SEGMENT_BYTES, SEGMENT_PAGES, SegmentEntry, SegmentNo, SegmentSummary};
 use crate::format::word::AwayPage;
-use crate::store::slots::SlotStore;
+use crate::store::slots::{SegmentUse, SlotStore};
 use crate::tier::TierWork;
 use crate::tier::sweep::{self, SweepCursor, SweptPage};
 use crate::{Ino, Result};
@@ -44,7 +44,7 @@ pub(crate) fn destage(files: &FileLayer, slots: &SlotStore, work: &TierWork, fil
     }
     // Until the shadows are set: a second copy of a page would clear the mark of a store behind the first.
     let mut cursor = work.destage.lock();
-    let Some((segment, sequence)) = slots.take_segment() else { return Ok(false) };
+    let Some((segment, sequence)) = slots.take_segment(SegmentUse::Destaging) else { return Ok(false) };
     let done = destage_to(files, slots, &mut cursor, fill, segment, sequence);
     slots.leave_segment(segment);
     done

@@ -29,10 +29,12 @@ pub(crate) fn statfs(tree: &TreeLayer) -> Statfs {
     }
     let (pages, chunks) = tree.space.deferred_frees.count();
     *if is_awaited { &mut awaited } else { &mut free } += pages * PAGE + chunks * CHUNK;
-    (own.free_bytes, own.awaited_bytes) = (free, awaited);
+    let pool_side = free;
+    let slots = tree.slots.as_ref().map_or((0, 0), |slots| slots.room());
+    (own.free_bytes, own.awaited_bytes) = (free + slots.1 * PAGE, awaited);
     own.super_bytes = own.super_bytes.saturating_sub(chunks * CHUNK);
-    own.total_bytes = own.own_bytes + pool_free;
+    own.total_bytes = own.own_bytes + pool_free + slots.0 * PAGE;
     let (used, free) = tree.space.inode_count(tree.memory());
-    (own.inodes, own.free_inodes) = (used - 1, free + tree.inodes_of(own.free_bytes));
+    (own.inodes, own.free_inodes) = (used - 1, free + tree.inodes_of(pool_side));
     own
 }
