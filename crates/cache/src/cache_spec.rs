@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ferrite_disk::Disk;
 use ferrite_memory::Scheme;
+use ferrite_pool::disk_stamp::{DiskStamp, StampEnds};
 use ferrite_pool::holding::{RoleSpace, TagSpec};
 use ferrite_pool::tie::{self, Generation, TieRecord, TieRole, TieVerdict};
 use ferrite_pool::{MemberKind, Pool, PoolMember, Role};
@@ -12,7 +13,7 @@ use crate::cache_config::{CacheConfig, DiskConfig, NumberedConfig, SsdConfig, St
 use crate::cache_layout::{BLOCK, CacheLayout, DISKS_MAX, LEBS_MAX, LEBS_MIN, SSDS_MAX};
 use crate::cache_memory::CacheMemory;
 use crate::cache_settings::CacheSettings;
-use crate::member_stamp::{MemberEnds, MemberStamp, STAMP_BYTES, erase_stamp};
+use crate::member_stamp::{MemberStamp, STAMP_BYTES};
 use crate::{CACHE_KIND, CacheError, Result};
 
 /// A new SSD.
@@ -229,7 +230,7 @@ pub(crate) fn add_ssd_member(
     disk: &Arc<dyn Disk>,
     nonce: u16,
 ) -> Result<()> {
-    erase_stamp(&**disk, 0)?;
+    DiskStamp::erase(&**disk, 0)?;
     let (kind, size) = (MemberKind::Ssd, disk.geometry().size);
     add_member(pool, ssd.uuid, kind, size, label_of(&ssd.address), nonce)?;
     let verdict = advance_ssd(pool, cache, ssd, leb_bytes, disk, nonce)?;
@@ -280,7 +281,7 @@ pub(crate) fn advance_ssd(
 ) -> Result<TieVerdict> {
     let record = record(pool, TieRole::Ssd, ssd.uuid, nonce);
     let stamp = MemberStamp { record, cache, id: ssd.id.into(), leb_bytes, lebs: ssd.lebs };
-    tie::advance(&MemberEnds { pool, disk, at: 0, role: TieRole::Ssd, uuid: ssd.uuid, stamp }, nonce)
+    Ok(tie::advance(&StampEnds { pool, disk: &**disk, at: 0, stamp: stamp.on_disk() }, nonce)?)
 }
 
 /// Moves the tie of pool and disk to a new generation (CA12). Returns how the two sides compared; `None` for a disk without
@@ -295,6 +296,6 @@ pub(crate) fn advance_disk(
     let Some(at) = disk.stamp_at() else { return Ok(None) };
     let record = record(pool, TieRole::Disk, disk.uuid, nonce);
     let stamp = MemberStamp { record, cache, id: disk.number.into(), leb_bytes: 0, lebs: 0 };
-    let ends = MemberEnds { pool, disk: opened, at, role: TieRole::Disk, uuid: disk.uuid, stamp };
+    let ends = StampEnds { pool, disk: &**opened, at, stamp: stamp.on_disk() };
     Ok(Some(tie::advance(&ends, nonce)?))
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ferrite_disk::Disk;
 use ferrite_memory::planted;
+use ferrite_pool::disk_stamp::DiskStamp;
 use ferrite_pool::tie::{PoolSide, TieVerdict};
 
 use crate::cache::Cache;
@@ -14,7 +15,7 @@ use crate::cache_layout::BLOCK;
 use crate::cache_members::{CacheDisk, CacheSsd, SsdState};
 use crate::cache_spec::is_empty;
 use crate::fingerprint::{chosen_blocks, difference};
-use crate::member_stamp::{STAMP_BYTES, erase_stamp};
+use crate::member_stamp::STAMP_BYTES;
 use crate::open_members::{FoundMember, mismatch};
 use crate::{CacheError, Result};
 
@@ -119,7 +120,7 @@ impl Cache {
 
     /// Writes a stamp to an SSD whose content nothing names.
     fn stamp_empty(&self, known: &SsdConfig, disk: &Arc<dyn Disk>) -> Result<()> {
-        erase_stamp(&**disk, 0)?;
+        DiskStamp::erase(&**disk, 0)?;
         self.pool.member_tie(known.uuid).set_previous(None)?;
         match self.access().advance_found_ssd(known, Arc::clone(disk)) {
             FoundMember::Good(_) => Ok(()),

@@ -21,12 +21,13 @@
 use std::sync::Arc;
 
 use ferrite_disk::Disk;
+use ferrite_pool::disk_stamp::DiskStamp;
 use ferrite_pool::tie::{PoolSide, TieStamp, TieVerdict, compare};
 
 use crate::Result;
 use crate::cache_config::{CacheConfig, DiskConfig, NumberedConfig, PendingMember, SsdConfig};
 use crate::cache_memory::CacheMemory;
-use crate::member_stamp::{erase_stamp, read_stamp};
+use crate::member_stamp::read_stamp;
 use crate::open_members::MemberAccess;
 
 impl From<&SsdConfig> for PendingMember {
@@ -68,7 +69,7 @@ impl MemberAccess<'_> {
         if let (Some(disk), Some(at)) = (disk, member.stamp_at)
             && self.has_own_stamp(member, &**disk, at)?
         {
-            let _ = erase_stamp(&**disk, at);
+            let _ = DiskStamp::erase(&**disk, at);
         }
         Ok(self.pool.remove_member(&member.uuid)?)
     }

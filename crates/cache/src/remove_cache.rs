@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use ferrite_disk::Disk;
 use ferrite_memory::planted;
 use ferrite_pool::Pool;
+use ferrite_pool::disk_stamp::DiskStamp;
 
 use crate::cache::OpenOptions;
 use crate::cache_config::{CacheConfig, NumberedConfig, PendingMember};
@@ -15,7 +16,7 @@ use crate::cache_core::{CacheCore, CoreParts};
 use crate::cache_layout::BLOCK;
 use crate::cache_memory::CacheMemory;
 use crate::cache_spec::{add_disk_member, add_ssd_member};
-use crate::member_stamp::{erase_stamp, read_stamp};
+use crate::member_stamp::read_stamp;
 use crate::open_members::{MemberAccess, OpenedMembers};
 use crate::recover_cache::recover;
 use crate::{CacheError, Result};
@@ -222,7 +223,7 @@ fn retie_disk(
     let new = crate::DiskConfig { uuid: new_uuid(options), ..old.clone() };
     cache.change_config(|config| config.add_pending(PendingMember::from(&new)))?;
     if let Some(at) = new.stamp_at() {
-        erase_stamp(&*disk, at)?;
+        DiskStamp::erase(&*disk, at)?;
     }
     add_disk_member(pool, tag, &new, &disk, (options.random)())?;
     cache.change_config(|config| {

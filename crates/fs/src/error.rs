@@ -78,6 +78,9 @@ pub enum Error {
         /// The offset in the pool, in bytes.
         at: u64,
     },
+    /// The request cannot be fulfilled as it is, for this reason.
+    #[error("{0}")]
+    Refused(String),
     /// An SSD of the tier failed, or has other bytes than were written to it (EIO).
     #[error("{0}")]
     Ssd(String),
@@ -98,9 +101,11 @@ impl From<Error> for Failure {
             Error::NoSpace | Error::AttributesFull => FailureKind::Full,
             Error::NameTooLong | Error::TooManyLinks | Error::FileTooBig | Error::AttributeTooBig => FailureKind::Limit,
             Error::Corrupt { .. } => FailureKind::Damaged,
-            Error::Invalid(_) | Error::NotPermitted(_) | Error::ReadOnly | Error::Unsupported(_) => {
-                FailureKind::Refused
-            }
+            Error::Refused(_)
+            | Error::Invalid(_)
+            | Error::NotPermitted(_)
+            | Error::ReadOnly
+            | Error::Unsupported(_) => FailureKind::Refused,
             _ => FailureKind::Failed,
         };
         Self::new(kind, error.to_string())

@@ -11,7 +11,7 @@ use ferrite_pool::{Format, Freeze, Pool, Tag};
 use crate::file::{allocate, fsync, read, write};
 use crate::share::shared_files::SharedFiles;
 use crate::store::create_fs;
-use crate::store::tier_members::{self, TierDisk};
+use crate::store::tier_members::{self, TierDisk, TierOpening};
 use crate::tier;
 use crate::tree::{create, inode_lifetime, lookup, remove, rename, setattr, statfs, xattr};
 use crate::{
@@ -64,24 +64,34 @@ impl FileSystem {
     /// [`ferrite_pool::Error::Limit`] if only a newer Ferrite knows its version. [`crate::Error::NoSpace`] if the pool
     /// was grown and has no room for a larger table. Otherwise as [`FileSystem`].
     pub fn open(pool: Arc<Pool>, name: &str, options: FsOptions) -> Result<Arc<Self>> {
-        Self::open_tiered(pool, name, options, Vec::new())
+        let open = &|_: &str| Err("it was opened without SSDs".into());
+        Self::open_tiered(pool, name, options, &TierOpening { open, nonce: 0 })
     }
 
-    /// Like [`FileSystem::open`], with the SSDs of its tier.
+    /// Like [`FileSystem::open`], with its tier. If it is only read, an SSD may be missing:
+    /// then reading what lies there fails.
     ///
     /// # Errors
-    /// [`crate::Error::Ssd`] if one of its SSDs is not among `ssds`. Otherwise as [`FileSystem::open`].
-    pub fn open_tiered(pool: Arc<Pool>, name: &str, options: FsOptions, ssds: Vec<TierDisk>) -> Result<Arc<Self>> {
-        Ok(Arc::new(Self { shared: SharedFiles::open(pool, name, options, ssds)? }))
+    /// [`crate::Error::Ssd`] if an SSD is missing, too small, another one, an older one, or one that a later copy of the
+    /// pool has used (TI11). Otherwise as [`FileSystem::open`].
+    pub fn open_tiered(
+        pool: Arc<Pool>,
+        name: &str,
+        options: FsOptions,
+        tier_opening: &TierOpening<'_>,
+    ) -> Result<Arc<Self>> {
+        Ok(Arc::new(Self { shared: SharedFiles::open(pool, name, options, tier_opening)? }))
     }
 
-    /// Gives the file system called `name`, which is not open, a tier on `ssds`. Durable on return, or not done.
+    /// Gives the file system called `name`, which is not open, a tier on `ssds`. Durable on return, or not done. `lose`
+    /// names the bytes of SSDs that may hold data; `nonce` is random.
     ///
     /// # Errors
-    /// [`crate::Error::Unsupported`] if it has a tier; [`crate::Error::Invalid`] for no SSDs, more than eight or small
-    /// ones; [`crate::Error::NoSpace`] if the pool has no room for their table.
-    pub fn add_tier(pool: &Pool, name: &str, ssds: &[TierDisk]) -> Result<()> {
-        tier_members::add_tier(pool, name, ssds)
+    /// [`crate::Error::Unsupported`] if it has a tier; [`crate::Error::Invalid`] for no SSDs or more than eight;
+    /// [`crate::Error::Refused`] for one that is too small or may hold data; [`crate::Error::NoSpace`] if the pool has no
+    /// room for their table.
+    pub fn add_tier(pool: &Pool, name: &str, ssds: &[TierDisk], lose: Option<u64>, nonce: u16) -> Result<()> {
+        tier_members::add_tier(pool, name, ssds, lose, nonce)
     }
 
     /// Makes a pool in `memory` with one empty file system in it, and opens that: for programs that want files for as

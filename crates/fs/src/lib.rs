@@ -71,4 +71,4 @@ pub use file_system::FileSystem;
 pub use format::attr::{Attr, FileKind, FsClock, Ino, Time};
 pub use format::leaf::NAME_BYTES_MAX;
 pub use options::{ATOMIC_BYTES_MAX, DataMode, FsOptions, FsSpec, SUPER_THRESHOLD_BYTES};
-pub use store::tier_members::TierDisk;
+pub use store::tier_members::{TierDisk, TierOpening};

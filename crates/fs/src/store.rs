@@ -39,7 +39,7 @@ use crate::store::orphans::Orphans;
 use crate::store::reclaim::SpaceMaker;
 use crate::store::slots::SlotStore;
 use crate::store::space::ChunkSpace;
-use crate::store::tier_members::TierDisk;
+use crate::store::tier_members::TierOpening;
 use crate::view::index_reader::IndexReader;
 use crate::{Attr, DataMode, Error, FileKind, FsOptions, Ino, Result};
 
@@ -66,16 +66,17 @@ pub struct ChunkStore {
 }
 
 impl ChunkStore {
-    /// Opens the store of the file system called `name`, whose tier has `ssds`. `clients_on` makes the link to its clients, who share the
+    /// Opens the store of the file system called `name`, with its tier. `clients_on` makes the link to its clients, who share the
     /// words.
     pub(crate) fn open(
         pool: Arc<Pool>,
         name: &str,
         options: FsOptions,
-        ssds: Vec<TierDisk>,
+        tier_opening: &TierOpening<'_>,
         clients_on: impl FnOnce(&Arc<SharedState>) -> Arc<dyn Clients>,
     ) -> Result<Self> {
         let tag = pool.tag(name)?;
+        let tag = if options.read_only { tag } else { tier_members::undo_unfinished(&pool, tag)? };
         let shape = FsShape::read(&tag)?;
         let tag = create_fs::fit_map(&pool, tag)?;
         let tag = if options.read_only { tag } else { create_fs::renew(&shape, &pool, tag)? };
@@ -89,7 +90,7 @@ impl ChunkStore {
         let clients = clients_on(&shared_state);
         let space = ChunkSpace::load(&*memory, map, &shared_state, &clients, &bases, options.read_only)
             .map_err(|at| corrupt("the kind of a chunk", at))?;
-        let slots = tier_members::load_slots(&pool, &tag, &shape, ssds, &shared_state)?;
+        let slots = tier_members::load_slots(&pool, &tag, options.read_only, tier_opening, &shared_state)?;
         let waits = !memory.fence_is_durable();
         let usual = if waits { DataMode::Posix } else { DataMode::Sync };
         let data = match options.data.unwrap_or(usual) {

@@ -35,6 +35,7 @@ mod create_pool;
 mod damage;
 pub mod decode;
 pub mod defrag;
+pub mod disk_stamp;
 mod error;
 mod extent;
 mod failure;

@@ -1,5 +1,7 @@
 //! The stamps of members.
 
+use ferrite_pool::tie::{Generation, TieRole};
+
 use super::*;
 
 fn stamp() -> MemberStamp {

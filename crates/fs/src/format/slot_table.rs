@@ -3,7 +3,7 @@
 //! ```text
 //! TIER stream   page 0 header   from page 1 on descriptors of 32 bytes, one for each segment
 //! header        0 magic "FTIER\0\0\0"   8 crc u32 of 12..4096   12 version u32   16 eight SSDs of 320 bytes
-//! SSD           0 uuid [16]   16 first segment u64   24 segments u64 (0: no SSD)   32 state u32 (1 in use, 2 leaving)
+//! SSD           0 uuid [16]   16 first segment u64   24 segments u64 (0: no SSD)   32 state u32 (0 joining, 1 in use)
 //!               36 length of the address u32   40 address [280]
 //! descriptor    0 named u64 [2]: bit set = a word names the block   16 sequence u64 of what was written   24 zeros u64
 //! ```
@@ -30,14 +30,22 @@ const DESCRIPTOR: u64 = 32;
 const SEQUENCE_AT: u64 = 16;
 const ADDRESS_BYTES: usize = 280;
 
+/// Whether an SSD is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SsdState {
+    /// Not yet: it may have no stamp.
+    Joining = 0,
+    /// It has a stamp.
+    InUse = 1,
+}
+
 /// An SSD as the header lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TierSsd {
     pub uuid: [u8; 16],
     pub first: SegmentNo,
     pub segments: u64,
-    /// Its pages are on their way to other places.
-    pub leaves: bool,
+    pub state: SsdState,
     /// Where it was opened last; at most 280 bytes.
     pub address: String,
 }
@@ -71,7 +79,7 @@ pub(crate) fn encode_header(ssds: &[TierSsd]) -> [u8; PAGE as usize] {
     (media.magic, media.version) = (MAGIC, VERSION.into());
     for (media, ssd) in media.ssds.iter_mut().zip(ssds) {
         (media.uuid, media.first, media.segments) = (ssd.uuid, ssd.first.0.into(), ssd.segments.into());
-        media.state = if ssd.leaves { 2 } else { 1 }.into();
+        media.state = (ssd.state as u32).into();
         let address = &ssd.address.as_bytes()[..ssd.address.len().min(ADDRESS_BYTES)];
         media.address_len = (address.len() as u32).into();
         media.address[..address.len()].copy_from_slice(address);
@@ -92,7 +100,7 @@ pub(crate) fn decode_header(page: &[u8; PAGE as usize]) -> Option<Vec<TierSsd>> 
             uuid: media.uuid,
             first: SegmentNo(media.first.get()),
             segments: media.segments.get(),
-            leaves: media.state.get() == 2,
+            state: [SsdState::Joining, SsdState::InUse].get(media.state.get() as usize).copied()?,
             address: std::str::from_utf8(address).ok()?.into(),
         })
     };

@@ -11,7 +11,7 @@ use crate::share::sessions::Sessions;
 use crate::store::ChunkStore;
 use crate::store::clients::Clients;
 use crate::store::reclaim::SpaceMaker;
-use crate::store::tier_members::TierDisk;
+use crate::store::tier_members::TierOpening;
 use crate::tier::TierWork;
 use crate::tree::{TreeLayer, lost_found};
 use crate::{FsOptions, Result};
@@ -26,9 +26,14 @@ pub struct SharedFiles {
 
 impl SharedFiles {
     /// See [`crate::FileSystem::open`].
-    pub(crate) fn open(pool: Arc<Pool>, name: &str, options: FsOptions, ssds: Vec<TierDisk>) -> Result<Arc<Self>> {
+    pub(crate) fn open(
+        pool: Arc<Pool>,
+        name: &str,
+        options: FsOptions,
+        tier_opening: &TierOpening<'_>,
+    ) -> Result<Arc<Self>> {
         let (is_read_only, mut link) = (options.read_only, None);
-        let store = ChunkStore::open(pool, name, options, ssds, |shared_state| {
+        let store = ChunkStore::open(pool, name, options, tier_opening, |shared_state| {
             let new = Arc::new(ClientLink::new(shared_state));
             link = Some(Arc::clone(&new));
             new as Arc<dyn Clients>

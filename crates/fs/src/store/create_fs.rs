@@ -9,6 +9,7 @@ use ferrite_pool::{Extent, NewTag, Pool, Role, SpaceNeed, Stream, Tag, TagChange
 use crate::format::inode::Inode;
 use crate::format::layout::{ChunkKind, INODE, MapPages, map_bytes};
 use crate::format::shape::FsShape;
+use crate::store::tier_members;
 use crate::{FileKind, FsSpec, Ino, Result};
 
 /// Updates `tag` to the newest version before this program writes to the file system, so that older programs refuse
@@ -64,6 +65,7 @@ pub(crate) fn remove(pool: &Pool, name: &str) -> Result<()> {
         let why = format!("{name:?} is in use by process {pid}, which works on its files directly: end that first");
         return Err(ferrite_pool::Error::Busy(why).into());
     }
+    tier_members::remove_ssds(pool, &tag)?;
     Ok(pool.remove_tag(&tag)?)
 }
 

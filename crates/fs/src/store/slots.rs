@@ -35,7 +35,14 @@ use crate::{Error, Result};
 /// An SSD that is open.
 pub(crate) struct TierMember {
     pub ssd: TierSsd,
-    pub disk: Arc<dyn Disk>,
+    /// `None` if it was not found, and the file system is only read.
+    pub disk: Option<Arc<dyn Disk>>,
+}
+
+impl TierMember {
+    fn disk(&self) -> Result<&dyn Disk> {
+        self.disk.as_deref().ok_or_else(|| Error::Ssd(format!("the SSD {} is not there", self.ssd.address)))
+    }
 }
 
 /// What a segment is written for.
@@ -148,7 +155,7 @@ impl SlotStore {
         }
         let count = self.segments.len() as u64;
         let may_be = |segment: &SegmentNo| {
-            is_free(self.state(*segment)) && self.member_of(*segment).is_some_and(|member| !member.ssd.leaves)
+            is_free(self.state(*segment)) && self.member_of(*segment).is_some_and(|member| member.disk.is_some())
         };
         let found = (0..count).map(|step| SegmentNo((*cursor + step) % count)).find(may_be)?;
         *cursor = found.0 + 1;
@@ -177,7 +184,7 @@ impl SlotStore {
     pub fn write_segment(&self, segment: SegmentNo, bytes: &[u8]) -> Result<()> {
         let member = self.member_of(segment).ok_or(Error::PastEnd)?;
         let at = SEGMENTS_AT + (segment.0 - member.ssd.first.0) * SEGMENT_BYTES;
-        member.disk.write(at, bytes, Access::Cached).map_err(|error| ssd_error(member, at, &error))
+        member.disk()?.write(at, bytes, Access::Cached).map_err(|error| ssd_error(member, at, &error))
     }
 
     /// Makes what was written to the SSD of `segment` durable.
@@ -186,7 +193,7 @@ impl SlotStore {
     /// Those of the SSD.
     pub fn flush(&self, segment: SegmentNo) -> Result<()> {
         let member = self.member_of(segment).ok_or(Error::PastEnd)?;
-        member.disk.flush().map_err(|error| ssd_error(member, 0, &error))
+        member.disk()?.flush().map_err(|error| ssd_error(member, 0, &error))
     }
 
     /// Reads `pages` from their SSDs, so that [`SlotStore::fetched`] has them. The caller has no lock (TI7).
@@ -217,7 +224,7 @@ impl SlotStore {
         let block = (first.segment().0 - member.ssd.first.0) * SEGMENT_BLOCKS + first.block();
         let at = SEGMENTS_AT + block * PAGE;
         let mut bytes = vec![0; count * PAGE as usize];
-        member.disk.read(at, &mut bytes).map_err(|error| ssd_error(member, at, &error))?;
+        member.disk()?.read(at, &mut bytes).map_err(|error| ssd_error(member, at, &error))?;
         Ok(bytes)
     }
 

@@ -13,7 +13,7 @@ use super::tiers::send_away;
 use super::{Bug, plant};
 use crate::file::bring_in;
 use crate::format::segment::{SEGMENT_BYTES, SEGMENTS_AT};
-use crate::store::tier_members::TierDisk;
+use crate::store::tier_members::{TierDisk, TierOpening};
 use crate::tier::clean_segments;
 use crate::{Allocate, FileSystem, Ino, Rename};
 
@@ -36,8 +36,8 @@ fn geometry() -> Geometry {
 
 fn open(world: &World) -> crate::Result<Arc<FileSystem>> {
     let pool = Pool::open(world.memory().clone(), BOOT)?.0;
-    let ssd = TierDisk { uuid: [3; 16], address: "ssd".into(), disk: world.disk(0).clone() };
-    FileSystem::open_tiered(Arc::new(pool), NAME, options(None), vec![ssd])
+    let opening = TierOpening { open: &|_| Ok(world.disk(0).clone()), nonce: 6 };
+    FileSystem::open_tiered(Arc::new(pool), NAME, options(None), &opening)
 }
 
 fn new_world(model: Model) -> World {
@@ -45,7 +45,7 @@ fn new_world(model: Model) -> World {
     let world = World::new(memory, [LyingDisk::new(geometry())]);
     let pool = Pool::open(world.memory().clone(), BOOT).expect("it opens").0;
     let ssd = TierDisk { uuid: [3; 16], address: "ssd".into(), disk: world.disk(0).clone() };
-    FileSystem::add_tier(&pool, NAME, &[ssd]).expect("added");
+    FileSystem::add_tier(&pool, NAME, &[ssd], None, 5).expect("added");
     pool.close().expect("it closes");
     world
 }

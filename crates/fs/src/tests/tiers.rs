@@ -10,7 +10,7 @@ use ferrite_pool::layout::{CHUNK, PAGE};
 use ferrite_pool::{Format, Pool};
 
 use super::support::{BOOT, NAME, assert_sound, beside, content, new, new_memory, options, resize, run_steps};
-use crate::store::tier_members::TierDisk;
+use crate::store::tier_members::{TierDisk, TierOpening};
 use crate::tier::{clean_segments, destage, evict, make_room};
 use crate::{Allocate, DataMode, FileKind, FileSystem, FsOptions, FsSpec, Ino, Time};
 
@@ -22,7 +22,7 @@ pub fn ssd(bytes: u64) -> TierDisk {
 /// Gives the file system in `memory` a tier.
 pub fn add(memory: &Arc<LyingMemory>, ssd: &TierDisk) {
     let pool = Pool::open(memory.clone(), BOOT).expect("it opens").0;
-    FileSystem::add_tier(&pool, NAME, std::slice::from_ref(ssd)).expect("added");
+    FileSystem::add_tier(&pool, NAME, std::slice::from_ref(ssd), None, 5).expect("added");
     pool.close().expect("it closes");
 }
 
@@ -33,7 +33,9 @@ pub fn open(
     ssd: Option<&TierDisk>,
 ) -> crate::Result<Arc<FileSystem>> {
     let pool = Pool::open(memory.clone(), BOOT)?.0;
-    FileSystem::open_tiered(Arc::new(pool), NAME, options(data), ssd.cloned().into_iter().collect())
+    let disk = |_: &str| ssd.map(|ssd| Arc::clone(&ssd.disk)).ok_or_else(|| "there is none".into());
+    let opening = TierOpening { open: &disk, nonce: 6 };
+    FileSystem::open_tiered(Arc::new(pool), NAME, options(data), &opening)
 }
 
 /// Does a piece of the tier's work, by number, if there is a tier.
@@ -196,10 +198,12 @@ fn ti4_ti5_no_store_is_lost_while_pages_come_and_go() {
     let spec = FsSpec { super_threshold_bytes: None, uid: 0, gid: 0, mode: 0o755, hash_seed: 5, now: Time(1) };
     FileSystem::create(&pool, NAME, &spec).expect("room");
     let ssd = ssd(8 << 20);
-    FileSystem::add_tier(&pool, NAME, std::slice::from_ref(&ssd)).expect("added");
+    FileSystem::add_tier(&pool, NAME, std::slice::from_ref(&ssd), None, 5).expect("added");
     // A clock that stands still lets overwrites go without a lock.
     let options = FsOptions { data: None, read_only: false, clock: Arc::new(|| Time(5_000_000)) };
-    let fs = FileSystem::open_tiered(pool, NAME, options, vec![ssd]).expect("it opens");
+    let fs =
+        FileSystem::open_tiered(pool, NAME, options, &TierOpening { open: &|_| Ok(Arc::clone(&ssd.disk)), nonce: 6 })
+            .expect("it opens");
     let file = make(&fs, "file");
     fs.write(file, 0, &[0; (PAGES * PAGE) as usize]).expect("written");
     let (fs, away) = (&fs, AtomicU64::new(0));
