@@ -124,6 +124,8 @@ bugs! {
     StoredPage = "fs: stored page is clean",
     /// A page that is brought in is named before it is durable (TI10).
     NameBeforeBytes = "fs: named before brought in",
+    /// A file system uses an SSD that is no member of the pool (TI13).
+    StrangeSsd = "fs: SSD that is no member",
     /// A client that withdraws from a session keeps the pool's memory (FG10).
     KeptMemory = "fs: kept memory",
 }

@@ -264,8 +264,8 @@ fn stamp_all(tier: &TierTag<'_>, ssds: &[TierDisk], nonce: u16) -> Result<()> {
             size: given.disk.geometry().size,
             label: label_of(&ssd.address),
         };
+        planted!("fs: SSD that is no member" => continue);
         tier.pool.add_member(&member)?;
-        planted!("fs: unstamped SSD" => continue);
         let verdict = tie::advance(&tier.ends(ssd, &*given.disk, nonce), nonce)?;
         if !verdict.is_good() {
             return Err(Error::Ssd(format!("{} got another stamp meanwhile", ssd.address)));

@@ -191,3 +191,48 @@ fn canary_planted_bugs_of_the_tier_are_found() {
         assert!(is_found(bug, name), "{bug:?} was not found by {name:?}");
     }
 }
+
+/// TI13: a crash while a tier is made leaves a file system with it or without it.
+#[test]
+fn ti13_every_crash_of_a_new_tier_leaves_it_whole_or_none() {
+    for model in [Model::MAPPED, Model::FILE] {
+        let report = explore_new_tier(model);
+        println!("{report:?}");
+        report.assert_clean();
+    }
+}
+
+fn explore_new_tier(model: Model) -> CrashReport {
+    let world = World::new(new_memory(model, POOL_BYTES), [LyingDisk::new(geometry())]);
+    let pool = Pool::open(world.memory().clone(), BOOT).expect("it opens").0;
+    world.memory().forget_trace();
+    let ssd = TierDisk { uuid: [3; 16], address: "ssd".into(), disk: world.disk(0).clone() };
+    FileSystem::add_tier(&pool, NAME, &[ssd], None, 5).expect("added");
+    world.memory().mark(1);
+    let options = ExploreOptions {
+        images_per_point_max: 6,
+        samples_per_point: 6,
+        points: Points::Widest,
+        ..ExploreOptions::default()
+    };
+    explore(world.memory(), &options, |crash| {
+        let world = crash.world();
+        let fs = open(&world).map_err(|error| error.to_string())?;
+        usual(&fs);
+        fs.drain_tier().map_err(|error| error.to_string())?;
+        let (has_tier, members) = (fs.slots.is_some(), fs.pool().members().expect("read").len());
+        match (has_tier, members) {
+            (true, 1) => Ok(()),
+            (false, 0) if crash.last_mark().is_none() => Ok(()),
+            found => Err(format!("{found:?}")),
+        }
+    })
+}
+
+#[test]
+fn canary_an_ssd_that_is_no_member_is_found() {
+    plant(Some(Bug::StrangeSsd));
+    let found = catch_unwind(AssertUnwindSafe(|| explore_new_tier(Model::MAPPED)));
+    plant(None);
+    assert!(found.is_err() || found.is_ok_and(|report| report.failure.is_some()));
+}

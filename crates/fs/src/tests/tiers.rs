@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ferrite_crash::{LyingMemory, Model};
-use ferrite_disk::RamDisk;
+use ferrite_disk::{Access, Disk, RamDisk};
 use ferrite_memory::{Guard, MapOptions, Mapped};
 use ferrite_pool::layout::{CHUNK, PAGE};
 use ferrite_pool::{Format, Pool};
@@ -235,4 +235,92 @@ fn ti4_ti5_no_store_is_lost_while_pages_come_and_go() {
     });
     assert!(away.into_inner() > 0, "no page was ever away");
     assert_sound(fs);
+}
+
+/// TI11: a pool or an SSD that is not the last one is refused in words, and nothing is written to it.
+#[test]
+fn ti11_an_older_or_another_ssd_is_refused() {
+    let world = TieredWorld::new(16 * CHUNK, 8 << 20);
+    let fs = world.open();
+    fs.write(make(&fs, "file"), 0, &bytes(1, 100_000)).expect("written");
+    send_away(&fs);
+    drop(fs);
+    let copy = |disk: &dyn Disk| {
+        let (mut all, copied) = (vec![0; 8 << 20], RamDisk::new(8 << 20));
+        disk.read(0, &mut all).expect("read");
+        copied.write(0, &all, Access::Cached).expect("written");
+        Arc::new(copied) as Arc<dyn Disk>
+    };
+    let (old_memory, old_disk) = (Arc::new(world.memory.kill()), copy(&*world.ssd.disk));
+    drop(world.open());
+    let rows: [(&Arc<LyingMemory>, Arc<dyn Disk>, &str); 4] = [
+        (&world.memory, old_disk, "is an older copy"),
+        (&old_memory, copy(&*world.ssd.disk), "later copy of this pool"),
+        (&world.memory, Arc::new(RamDisk::new(8 << 20)), "has no stamp"),
+        (&world.memory, Arc::new(RamDisk::new(4 << 20)), "has 4194304 bytes"),
+    ];
+    for (memory, disk, why) in rows {
+        let mut before = vec![0; 8192];
+        disk.read(0, &mut before).expect("read");
+        let ssd = TierDisk { disk, ..world.ssd.clone() };
+        let error = open(memory, None, Some(&ssd)).err().expect("refused").to_string();
+        assert!(error.contains(why) && error.contains("--read-only"), "{error}");
+        let mut after = vec![0; 8192];
+        ssd.disk.read(0, &mut after).expect("read");
+        assert!(before == after, "{why}: it was written to");
+    }
+    let error = open(&world.memory, None, None).err().expect("refused").to_string();
+    assert!(error.contains("cannot be opened: there is none"), "{error}");
+    drop(world.open());
+}
+
+/// Without its SSD a file system is read as far as the pool has it, and nothing is changed.
+#[test]
+fn a_file_system_without_its_ssd_is_only_read() {
+    let world = TieredWorld::new(16 * CHUNK, 8 << 20);
+    let fs = world.open();
+    let (away, here) = (make(&fs, "away"), make(&fs, "here"));
+    fs.write(away, 0, &bytes(1, 10_000)).expect("written");
+    send_away(&fs);
+    fs.write(here, 0, &bytes(2, 10_000)).expect("written");
+    drop(fs);
+    let pool = Arc::new(Pool::open(world.memory.clone(), BOOT).expect("it opens").0);
+    let options = FsOptions { read_only: true, ..options(None) };
+    let fs = FileSystem::open(pool, NAME, options).expect("it opens");
+    assert!(content(&fs, here).expect("read") == bytes(2, 10_000));
+    let error = content(&fs, away).expect_err("its pages are not there").to_string();
+    assert!(error.contains("the SSD ssd is not there"), "{error}");
+    assert_eq!(fs.getattr(away).expect("there").size, 10_000);
+    assert_sound(&fs);
+}
+
+/// What is damaged on the SSD is an error for its page alone, and heals when it is overwritten.
+#[test]
+fn a_damaged_page_is_an_error_until_it_is_overwritten() {
+    let world = TieredWorld::new(16 * CHUNK, 8 << 20);
+    let fs = world.open();
+    let file = make(&fs, "file");
+    let mut want = bytes(1, 10 * PAGE as usize);
+    fs.write(file, 0, &want).expect("written");
+    send_away(&fs);
+    let mut all = vec![0; 8 << 20];
+    world.ssd.disk.read(0, &mut all).expect("read");
+    let third = &want[3 * PAGE as usize..][..64];
+    let at = all.windows(64).position(|window| window == third).expect("it is there") / 512 * 512;
+    all[at] ^= 1;
+    world.ssd.disk.write(at as u64, &all[at..at + 512], Access::Cached).expect("written");
+    let mut page = vec![0; PAGE as usize];
+    for number in 0..10 {
+        let read = fs.read(file, number * PAGE, &mut page);
+        match number {
+            3 => assert!(read.expect_err("it is damaged").to_string().contains("is damaged")),
+            _ => assert!(page == want[(number * PAGE) as usize..][..PAGE as usize], "page {number}"),
+        }
+    }
+    let part = fs.write(file, 3 * PAGE + 100, b"a part");
+    assert!(part.is_err(), "the rest of the page is not known");
+    fs.write(file, 3 * PAGE, &bytes(9, PAGE as usize)).expect("a whole page");
+    want[3 * PAGE as usize..][..PAGE as usize].copy_from_slice(&bytes(9, PAGE as usize));
+    assert!(content(&fs, file).expect("read") == want);
+    assert_sound(&fs);
 }
