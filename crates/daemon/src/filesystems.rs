@@ -10,9 +10,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ferrite_cache::{MemberAddress, MemberOpener};
 use ferrite_fs::share::layout::mount_source::mount_source;
 use ferrite_fs::share::layout::request::ClientRequest;
-use ferrite_fs::{DataMode, FileSystem, FsOptions, FsSpec, Time};
+use ferrite_fs::{DataMode, FileSystem, FsOptions, FsSpec, TierDisk, TierOpening, Time};
 use ferrite_memory::stamp_ns;
 use ferrite_mount::{MountOptions, Mounted, NotUnmounted, ensure_own_links};
 use ferrite_owner::paths::{in_line, quoted};
@@ -21,6 +22,7 @@ use ferrite_pool::{Caller, Failure, Freeze, Pool, Tag, TagKind};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::lacks;
+use crate::member_opener::AddressOpener;
 
 pub use request::{FS, FsReport, FsRequest, Mounting, SeenMount, Which};
 pub use service::FilesService;
@@ -177,7 +179,7 @@ impl Filesystems {
         self.dry.lock().clear();
         self.ensure_place(&mounting.point)?;
         let waits = !self.pool.memory().fence_is_durable();
-        let least = if waits { THREADS_WAITING } else { THREADS_MIN };
+        let least = if waits || fs.tier().is_some() { THREADS_WAITING } else { THREADS_MIN };
         let options = MountOptions {
             source: mount_source(&self.path, name),
             cached: mounting.cached,
@@ -251,7 +253,42 @@ impl Filesystems {
 
     fn open(&self, name: &str, data: Option<DataMode>, read_only: bool) -> Result<Arc<FileSystem>, Failure> {
         let options = FsOptions { data, read_only, clock: Arc::new(now) };
-        Ok(FileSystem::open(Arc::clone(&self.pool), name, options)?)
+        let opening = TierOpening { open: &|address| AddressOpener.open(address), nonce: machine::random() as u16 };
+        Ok(FileSystem::open_tiered(Arc::clone(&self.pool), name, options, &opening)?)
+    }
+
+    /// Gives a file system that is not mounted a tier on `ssds`. `lose` names the bytes of SSDs that may hold data.
+    ///
+    /// # Errors
+    /// The kind [`ferrite_pool::FailureKind::Busy`] while the file system is mounted;
+    /// [`ferrite_pool::FailureKind::Refused`] for an SSD that cannot be used; else the failure of the pool.
+    pub fn add_ssds(&self, name: &str, ssds: &[MemberAddress], lose: Option<u64>) -> Result<(), Failure> {
+        let mounted = self.mounted();
+        if let Some(tree) = mounted.get(name) {
+            return Err(Failure::busy(format!("{name:?} {}", tree.place(": unmount it first"))));
+        }
+        let opened = |ssd: &MemberAddress| {
+            if ssd.path != Path::new("") {
+                ferrite_pool::ensure_no_member(&ssd.path)?;
+            }
+            let disk = AddressOpener.open(&ssd.address).map_err(Failure::refused)?;
+            let uuid = machine::random_uuid().map_err(Failure::failed)?;
+            Ok(TierDisk { uuid, address: ssd.address.clone(), disk })
+        };
+        let ssds: Vec<TierDisk> = ssds.iter().map(opened).collect::<Result<_, Failure>>()?;
+        Ok(FileSystem::add_tier(&self.pool, name, &ssds, lose, machine::random() as u16)?)
+    }
+
+    /// Destages all content of the mounted file system `name` that may leave the pool.
+    ///
+    /// # Errors
+    /// The failure of a file system that is not mounted, or of its SSDs.
+    pub fn drain(&self, name: &str) -> Result<(), Failure> {
+        let fs = Arc::clone(&self.mounted().get(name).ok_or_else(|| not_mounted(name))?.fs);
+        if fs.tier().is_none() {
+            return Err(Failure::refused(format!("{name:?} has no SSDs: `ferrite fs tier add` gives it some")));
+        }
+        Ok(fs.drain_tier()?)
     }
 
     /// Refuses a file system that was found by a mount of another process: an earlier pool at the same path has mounts
@@ -319,6 +356,7 @@ impl Filesystems {
             data: fs.data_mode(),
             space: fs.statfs(),
             awaited_processes: fs.awaited_processes(),
+            tier: fs.tier(),
         })
     }
 

@@ -16,7 +16,7 @@ use crate::tier;
 use crate::tree::{create, inode_lifetime, lookup, remove, rename, setattr, statfs, xattr};
 use crate::{
     Allocate, Attr, Credentials, DataMode, DirEntry, FsOptions, FsSpec, Ino, ListedEntry, NewFile, Rename, Result,
-    Seek, SetAttr, SetXattr, Statfs, reclaim,
+    Seek, SetAttr, SetXattr, Statfs, TierReport, reclaim,
 };
 
 /// The name of a file system that has its pool for itself.
@@ -115,6 +115,11 @@ impl FileSystem {
     /// [`crate::Error::Ssd`] if an SSD fails; otherwise as [`FileSystem`].
     pub fn drain_tier(&self) -> Result<()> {
         tier::drain_tier(&self.shared, &self.shared.tier)
+    }
+
+    /// Returns what the tier holds, if there is one.
+    pub fn tier(&self) -> Option<TierReport> {
+        self.shared.slots.as_ref().map(tier::tier_report::report)
     }
 
     /// When written data is durable.

@@ -16,14 +16,15 @@ pub(crate) mod clean_segments;
 pub(crate) mod destage;
 pub(crate) mod evict;
 pub(crate) mod sweep;
+pub mod tier_report;
 
 use ferrite_pool::layout::{CHUNK, PAGE};
 use parking_lot::Mutex;
 
-use crate::Result;
 use crate::file::FileLayer;
 use crate::store::slots::SlotStore;
 use crate::tier::sweep::SweepCursor;
+use crate::{Error, Result};
 
 /// Parts of the pool: kept free or clean, so that as much can be stored before the next segment is written; and kept
 /// free.
@@ -41,7 +42,7 @@ pub(crate) struct TierWork {
 
 /// Does a bounded piece of the tier's work. Returns true if there may be more.
 pub(crate) fn step_tier(files: &FileLayer, work: &TierWork) -> Result<bool> {
-    let Some(slots) = &files.slots else { return Ok(false) };
+    let Some(slots) = files.slots.as_ref().filter(|slots| slots.failure().is_none()) else { return Ok(false) };
     let memory = files.memory().size();
     let free = files.free_bytes_up_to(memory);
     if free < (memory / FREE_SHARE).max(FREE_MIN) && evict::evict(files, slots, work)? > 0 {
@@ -75,6 +76,9 @@ pub(crate) fn drain_tier(files: &FileLayer, work: &TierWork) -> Result<()> {
     let Some(slots) = &files.slots else { return Ok(()) };
     loop {
         while destage::destage(files, slots, work, destage::Fill::Partly)? {}
+        if let Some(why) = slots.failure() {
+            return Err(Error::Ssd(why));
+        }
         if slots.segments().1 >= 2 || !clean_segments::clean(files, slots)? {
             return Ok(());
         }

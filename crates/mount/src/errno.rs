@@ -3,7 +3,7 @@
 use ferrite_fs::Error;
 use fuser::Errno;
 
-/// Returns the errno of `error`; `EIO` for damage and for errors of the pool.
+/// Returns the errno of `error`; `EIO` for damage and for errors of the pool and of SSDs.
 pub(super) fn errno(error: &Error) -> Errno {
     match error {
         Error::NotFound => Errno::ENOENT,
@@ -23,6 +23,6 @@ pub(super) fn errno(error: &Error) -> Errno {
         Error::PastEnd => Errno::ENXIO,
         Error::Stale => Errno::ESTALE,
         Error::Unsupported(_) => Errno::EOPNOTSUPP,
-        Error::Corrupt { .. } | Error::Pool(_) => Errno::EIO,
+        Error::Corrupt { .. } | Error::Pool(_) | Error::Refused(_) | Error::Ssd(_) | Error::Away(_) => Errno::EIO,
     }
 }

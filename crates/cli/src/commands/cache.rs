@@ -16,6 +16,7 @@ use crate::pool_argument::InPool;
 use crate::size;
 
 use create::Create;
+pub use create::member;
 use settings::SettingArguments;
 
 pub use shown::show_line;

@@ -1,8 +1,11 @@
 //! `ferrite fs`.
 
+mod tier;
+
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use ferrite_cache::MemberAddress;
 use ferrite_daemon::filesystems::{FsReport, FsRequest, Mounting, Which};
 use ferrite_daemon::mounts;
 use ferrite_fs::DataMode;
@@ -40,6 +43,9 @@ pub enum Fs {
     Mount(Mount),
     /// Unmount a file system; refused while programs use it, or a bind mount of it is there
     Unmount(InPool<FsPlace>),
+    /// SSDs that make a file system larger than its pool
+    #[command(subcommand)]
+    Tier(tier::Tier),
     /// Tell where a file system is mounted, how its data is kept, and how full it is
     Stat(Stat),
     /// Find what is wrong with a pool and everything in it: the same as `ferrite pool check`
@@ -94,6 +100,12 @@ pub struct Create {
     /// Move files of at least this size to pages of 2 MiB, in the background: random reads get faster. `never` for none
     #[arg(long, value_name = "SIZE", default_value = "8M", value_parser = threshold)]
     super_threshold: Threshold,
+    /// An SSD that cold pages go to; repeatable, up to 8. A file, a block device or an NBD export. Its content is lost
+    #[arg(long, value_name = "SSD", value_parser = super::cache::member)]
+    ssd: Vec<MemberAddress>,
+    /// Use SSDs that may hold data: the bytes that they have, which are lost
+    #[arg(long, value_name = "BYTES", value_parser = size::parse)]
+    lose: Option<u64>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -193,8 +205,9 @@ impl Fs {
     /// Runs the subcommand.
     pub fn run(self) -> Outcome {
         match self {
-            Self::Create(Create { fs: InPool { pool, words: FsName { name } }, super_threshold, json }) => {
-                let request = FsRequest::Create { name, super_threshold_bytes: super_threshold.0 };
+            Self::Create(Create { fs: InPool { pool, words: FsName { name } }, super_threshold, ssd, lose, json }) => {
+                let super_threshold_bytes = super_threshold.0;
+                let request = FsRequest::Create { name, super_threshold_bytes, ssds: ssd, lose };
                 let made: FsReport = command_pool::ask(&pool.path()?, request, None)?;
                 print(json, &made, show)
             }
@@ -206,6 +219,7 @@ impl Fs {
                 command_pool::ask::<Value>(&pool.path()?, FsRequest::Remove { name }, None).map(drop)
             }
             Self::Mount(mount) => mount.run(),
+            Self::Tier(tier) => tier.run(),
             Self::Unmount(place) => unmount(&place),
             Self::Stat(Stat { fs, json }) => {
                 let (pool, which) = located(&fs)?;
@@ -290,8 +304,9 @@ fn show(fs: &FsReport) -> String {
     };
     let space = &fs.space;
     let awaited = awaited(fs).map_or_else(String::new, |describe| format!("  {describe}\n"));
+    let tier = fs.tier.as_ref().map_or_else(String::new, tier::show);
     format!(
-        "{:<20} {at}; {data}\n  {} free of {}, {} in superpages, {}\n{awaited}",
+        "{:<20} {at}; {data}\n  {} free of {}, {} in superpages, {}\n{tier}{awaited}",
         fs.name,
         size::show(space.free_bytes),
         size::show(space.total_bytes),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use ferrite_cache::CacheReport;
+use ferrite_cache::{CacheReport, MemberAddress};
 use ferrite_daemon::disks::{Serving, attach_directory};
 use ferrite_daemon::filesystems::names;
 use ferrite_daemon::lacks;
@@ -66,6 +66,10 @@ pub struct Up {
     /// Mount no file system
     #[arg(long, conflicts_with_all = ["cached", "data", "allow_other", "suid", "dev", "reserve"])]
     no_mount: bool,
+    /// An SSD that cold pages of the file system go to, if that is made; repeatable, up to 8. A file, a block device or
+    /// an NBD export. Its content is lost. Started again, the file system finds its SSDs by itself
+    #[arg(long, value_name = "SSD", value_parser = super::cache::member, conflicts_with = "no_mount")]
+    ssd: Vec<MemberAddress>,
     #[command(flatten)]
     how_mounted: MountArguments,
     /// Write a backup here when the power fails (SIGPWR, which a UPS sends), and go on serving
@@ -233,6 +237,13 @@ impl Up {
             }
             let made = filesystems(owner).create(FILES, Some(ferrite_fs::SUPER_THRESHOLD_BYTES));
             made.map_err(|why| format!("making a file system in the pool (--no-mount serves it without one): {why}"))?;
+            if !self.ssd.is_empty()
+                && let Err(why) = filesystems(owner).add_ssds(FILES, &self.ssd, None)
+            {
+                // The file system is empty.
+                let _ = filesystems(owner).remove(FILES);
+                return Err(why.into());
+            }
         }
         let hides = mounts::would_hide(&point);
         if hides && self.mount.is_none() {

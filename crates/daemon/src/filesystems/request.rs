@@ -1,8 +1,9 @@
 //! Requests to the service of file systems, and its answers.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use ferrite_fs::{DataMode, Statfs};
+use ferrite_cache::MemberAddress;
+use ferrite_fs::{DataMode, Statfs, TierReport};
 use ferrite_owner::{NamedPlaces, TypedRequest};
 use serde::{Deserialize, Serialize};
 
@@ -66,7 +67,25 @@ pub enum FsRequest {
         name: String,
         /// Size in bytes from which files move to superpages; `None` for no file.
         super_threshold_bytes: Option<u64>,
+        /// The SSDs of its tier.
+        #[serde(default)]
+        ssds: Vec<MemberAddress>,
+        /// Bytes of SSDs that may hold data, which are lost.
+        #[serde(default)]
+        lose: Option<u64>,
     },
+    /// Gives a file system that is not mounted a tier; an [`FsReport`].
+    AddSsds {
+        /// The name of the file system.
+        name: String,
+        /// The SSDs.
+        ssds: Vec<MemberAddress>,
+        /// Bytes of SSDs that may hold data, which are lost.
+        #[serde(default)]
+        lose: Option<u64>,
+    },
+    /// Destages all content of a mounted file system that may leave the pool; an [`FsReport`].
+    Drain(Which),
     /// Removes a file system that is not mounted.
     Remove {
         /// The name of the file system.
@@ -89,8 +108,8 @@ impl FsRequest {
     /// Returns the file system that has to exist for the request.
     pub fn file_system(&self) -> Option<&str> {
         match self {
-            Self::Remove { name } | Self::Mount { name, .. } => Some(name),
-            Self::Unmount(which) | Self::Stat(which) => Some(&which.name),
+            Self::Remove { name } | Self::Mount { name, .. } | Self::AddSsds { name, .. } => Some(name),
+            Self::Unmount(which) | Self::Stat(which) | Self::Drain(which) => Some(&which.name),
             Self::List | Self::Create { .. } => None,
         }
     }
@@ -102,6 +121,10 @@ impl TypedRequest for FsRequest {
     fn places(&self) -> NamedPlaces<'_> {
         match self {
             Self::Mount { mounting, .. } => NamedPlaces { paths: vec![&mounting.point], mounts: true, listens: false },
+            Self::Create { ssds, .. } | Self::AddSsds { ssds, .. } => {
+                let paths = ssds.iter().filter(|ssd| ssd.path != Path::new("")).map(|ssd| &*ssd.path).collect();
+                NamedPlaces { paths, mounts: false, listens: false }
+            }
             _ => NamedPlaces::default(),
         }
     }
@@ -128,4 +151,7 @@ pub struct FsReport {
     /// The processes that keep `awaited_bytes` of that.
     #[serde(default)]
     pub awaited_processes: Vec<u32>,
+    /// Its tier, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tier: Option<TierReport>,
 }

@@ -84,7 +84,7 @@ impl RunningService for Filesystems {
 
 impl Filesystems {
     fn perform(&self, request: FsRequest) -> Result<ServiceReply, Failure> {
-        if let FsRequest::Unmount(which) | FsRequest::Stat(which) = &request {
+        if let FsRequest::Unmount(which) | FsRequest::Stat(which) | FsRequest::Drain(which) = &request {
             self.ensure_ours(which)?;
         }
         let wanted = matches!(request, FsRequest::Mount { .. });
@@ -92,11 +92,26 @@ impl Filesystems {
         request.file_system().map_or(Ok(()), known)?;
         match request {
             FsRequest::List => reply(&report_each(|| names(&self.pool), |name| self.report(name))?),
-            FsRequest::Create { name, super_threshold_bytes } => {
+            FsRequest::Create { name, super_threshold_bytes, ssds, lose } => {
                 if self.pool.tag(&name).is_ok() {
                     return Err(self.registry.taken(&self.pool, ferrite_pool::Error::Exists(name)));
                 }
                 self.create(&name, super_threshold_bytes)?;
+                if !ssds.is_empty()
+                    && let Err(why) = self.add_ssds(&name, &ssds, lose)
+                {
+                    // The file system is empty.
+                    let _ = self.remove(&name);
+                    return Err(why);
+                }
+                reply(&self.report(&name)?)
+            }
+            FsRequest::AddSsds { name, ssds, lose } => {
+                self.add_ssds(&name, &ssds, lose)?;
+                reply(&self.report(&name)?)
+            }
+            FsRequest::Drain(Which { name, .. }) => {
+                self.drain(&name)?;
                 reply(&self.report(&name)?)
             }
             FsRequest::Remove { name } => reply(&self.remove(&name)?),

@@ -45,6 +45,9 @@ impl TierMember {
     }
 }
 
+/// Failures in a row after which no segment is written any more.
+const FAILURES_MAX: u32 = 3;
+
 /// What a segment is written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SegmentUse {
@@ -63,6 +66,8 @@ struct SegmentState {
     shadows: AtomicU32,
     /// It is being written, or was and its shadows are not noted yet.
     is_busy: AtomicBool,
+    /// It could not be written: it is not used until the file system is opened again.
+    is_bad: AtomicBool,
     /// Of what was written to it last.
     sequence: AtomicU64,
 }
@@ -84,6 +89,9 @@ pub(crate) struct SlotStore {
     /// Pages that have a shadow, whether it counts or not.
     shadowed: AtomicU64,
     fetched: FetchedPages,
+    /// Segments that could not be written one after the other, and why the last one could not.
+    failures: AtomicU32,
+    failure: Mutex<Option<String>>,
 }
 
 fn table_of<T: Default>(pages: u64) -> Box<[T]> {
@@ -122,6 +130,8 @@ impl SlotStore {
             shared_state: Arc::clone(shared_state),
             shadowed: AtomicU64::new(0),
             fetched: FetchedPages::new(pages / 16),
+            failures: AtomicU32::new(0),
+            failure: Mutex::new(None),
         }
     }
 
@@ -177,23 +187,42 @@ impl SlotStore {
         self.state(segment).sequence.load(Ordering::SeqCst)
     }
 
-    /// Writes `segment`, summary and pages. Durable after [`SlotStore::flush`].
+    /// Writes `segment`, summary and pages. Durable on return. After three failures in a row nothing is written any more
+    /// (TI12).
     ///
     /// # Errors
-    /// Those of the SSD.
+    /// Those of the SSD. The segment is not used again.
     pub fn write_segment(&self, segment: SegmentNo, bytes: &[u8]) -> Result<()> {
-        let member = self.member_of(segment).ok_or(Error::PastEnd)?;
-        let at = SEGMENTS_AT + (segment.0 - member.ssd.first.0) * SEGMENT_BYTES;
-        member.disk()?.write(at, bytes, Access::Cached).map_err(|error| ssd_error(member, at, &error))
+        let written = self.write_and_flush(segment, bytes);
+        match &written {
+            Ok(()) => self.failures.store(0, Ordering::Relaxed),
+            Err(error) => {
+                self.state(segment).is_bad.store(true, Ordering::SeqCst);
+                if self.failures.fetch_add(1, Ordering::Relaxed) + 1 >= FAILURES_MAX {
+                    *self.failure.lock() = Some(error.to_string());
+                }
+            }
+        }
+        written
     }
 
-    /// Makes what was written to the SSD of `segment` durable.
-    ///
-    /// # Errors
-    /// Those of the SSD.
-    pub fn flush(&self, segment: SegmentNo) -> Result<()> {
+    /// Returns why nothing is written to the SSDs any more, if that is so.
+    pub fn failure(&self) -> Option<String> {
+        self.failure.lock().clone()
+    }
+
+    /// Returns the SSDs.
+    pub fn members(&self) -> &[TierMember] {
+        &self.members
+    }
+
+    fn write_and_flush(&self, segment: SegmentNo, bytes: &[u8]) -> Result<()> {
         let member = self.member_of(segment).ok_or(Error::PastEnd)?;
-        member.disk()?.flush().map_err(|error| ssd_error(member, 0, &error))
+        let at = SEGMENTS_AT + (segment.0 - member.ssd.first.0) * SEGMENT_BYTES;
+        let disk = member.disk()?;
+        disk.write(at, bytes, Access::Cached).map_err(|error| ssd_error(member, at, &error))?;
+        planted!("fs: unflushed segment" => return Ok(()));
+        disk.flush().map_err(|error| ssd_error(member, at, &error))
     }
 
     /// Reads `pages` from their SSDs, so that [`SlotStore::fetched`] has them. The caller has no lock (TI7).
@@ -380,6 +409,7 @@ fn is_free(state: &SegmentState) -> bool {
     state.named.load(Ordering::SeqCst) == 0
         && state.shadows.load(Ordering::SeqCst) == 0
         && !state.is_busy.load(Ordering::SeqCst)
+        && !state.is_bad.load(Ordering::SeqCst)
 }
 
 fn index(place: u64) -> usize {

@@ -79,7 +79,6 @@ fn move_to(
     let summary = SegmentSummary { segment, sequence, entries }.encode(&slots.salt);
     moving.bytes[..PAGE as usize].copy_from_slice(&summary);
     slots.write_segment(segment, &moving.bytes)?;
-    slots.flush(segment)?;
     let mut of_files: BTreeMap<u64, Vec<(u64, AwayPage, AwayPage)>> = BTreeMap::new();
     for (number, page) in (0..).zip(&moving.pages) {
         let bytes = &moving.bytes[(number as usize + 1) * PAGE as usize..][..PAGE as usize];

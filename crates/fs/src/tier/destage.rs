@@ -1,6 +1,5 @@
 //! Destaging: dirty pages are gathered, written as one segment, and clean from then on.
 
-use ferrite_memory::planted;
 use ferrite_pool::layout::PAGE;
 
 use crate::file::{FileLayer, superpage};
@@ -39,7 +38,7 @@ impl GatheredPages {
 /// Destages a segment of pages that were not used lately, or of any if there are too few. Returns false if nothing is
 /// to be destaged, or no segment is free.
 pub(crate) fn destage(files: &FileLayer, slots: &SlotStore, work: &TierWork, fill: Fill) -> Result<bool> {
-    if files.clients.has_orphaned_clients() {
+    if files.clients.has_orphaned_clients() || slots.failure().is_some() {
         return Ok(false);
     }
     // Until the shadows are set: a second copy of a page would clear the mark of a store behind the first.
@@ -75,9 +74,9 @@ fn destage_to(
     let pages = gathered.pages;
     let mut bytes = gathered.bytes;
     bytes[..PAGE as usize].copy_from_slice(&summary);
-    slots.write_segment(segment, &bytes)?;
-    if !planted!("fs: unflushed segment") {
-        slots.flush(segment)?;
+    if slots.write_segment(segment, &bytes).is_err() {
+        // The pages stay dirty, and another segment is tried.
+        return Ok(slots.failure().is_none());
     }
     for (swept, away) in pages.iter().zip(aways) {
         // Under the lock: the page may be another file's by now.

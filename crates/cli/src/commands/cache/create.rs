@@ -72,7 +72,7 @@ impl Create {
 }
 
 /// Parses the address of a member.
-pub(super) fn member(text: &str) -> Result<MemberAddress, String> {
+pub fn member(text: &str) -> Result<MemberAddress, String> {
     let address = DiskAddress::parse(text).and_then(DiskAddress::absolute).map_err(|error| error.to_string())?;
     let path = match &address.place {
         DiskPlace::File(path) => path.clone(),
