@@ -60,6 +60,7 @@ mod standpoint;
 mod starting;
 mod strangers;
 mod survival;
+mod tiers;
 mod transfer;
 mod tree;
 mod up;

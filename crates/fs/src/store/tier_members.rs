@@ -42,10 +42,13 @@ pub struct TierDisk {
     pub disk: Arc<dyn Disk>,
 }
 
+/// An opened SSD, or why it cannot be opened.
+pub type OpenedSsd = std::result::Result<Arc<dyn Disk>, String>;
+
 /// What opening a tier needs of its caller.
 pub struct TierOpening<'a> {
     /// Opens an SSD by its address, or says why not.
-    pub open: &'a dyn Fn(&str) -> std::result::Result<Arc<dyn Disk>, String>,
+    pub open: &'a dyn Fn(&str) -> OpenedSsd,
     /// A random number, for the next generation of each tie.
     pub nonce: u16,
 }

@@ -1,0 +1,214 @@
+//! File systems that are larger than their pool, as their users meet them.
+
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::direct::counted;
+use crate::kill::kill_round_count;
+use crate::mount::can_mount;
+use crate::programs::{client, ferrite};
+use crate::server::{Server, assert_sound, folder, json, ok, refused};
+
+/// Bytes of the pool and of the SSD.
+const POOL: &str = "96M";
+const SSD_BYTES: u64 = 512 << 20;
+/// Bytes of a file, and how many files are more than the pool has room for.
+const FILE_BYTES: usize = 4 << 20;
+const FILES: u64 = 60;
+
+/// A pool in memory, the file of an SSD, and a folder to mount on.
+struct TieredPlace {
+    _folder: TempDir,
+    pool: PathBuf,
+    ssd: PathBuf,
+    at: PathBuf,
+}
+
+impl TieredPlace {
+    fn new() -> Option<Self> {
+        if !can_mount() {
+            return None;
+        }
+        let folder = folder(true);
+        let [pool, ssd, at] = ["pool", "ssd", "mnt"].map(|name| folder.path().join(name));
+        File::create(&ssd).and_then(|file| file.set_len(SSD_BYTES)).expect("made");
+        Some(Self { _folder: folder, pool, ssd, at })
+    }
+
+    fn start(&self) -> Server {
+        let [ssd, at] = [&self.ssd, &self.at].map(|path| path.to_str().expect("text"));
+        Server::start(&self.pool, &["--size", POOL, "--no-disk", "--no-attach", "--mount", at, "--ssd", ssd])
+    }
+
+    fn stat(&self) -> Value {
+        json(&["fs", "stat", self.at.to_str().expect("text")])
+    }
+
+    fn file(&self, number: u64) -> PathBuf {
+        self.at.join(format!("file{number}"))
+    }
+}
+
+fn content(number: u64) -> Vec<u8> {
+    let mut state = number * 2 + 1;
+    let mut bytes = Vec::with_capacity(FILE_BYTES);
+    while bytes.len() < FILE_BYTES {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        bytes.extend((state >> 20).to_le_bytes());
+    }
+    bytes
+}
+
+fn assert_files(place: &TieredPlace) {
+    for number in 0..FILES {
+        let read = fs::read(place.file(number)).expect("read");
+        assert!(read == content(number), "{} has other bytes", place.file(number).display());
+    }
+}
+
+/// TI1, TI2, TI5: more than twice what the pool has room for is there, after a kill too, and its space comes back.
+#[test]
+fn a_file_system_holds_more_than_its_pool() {
+    let Some(place) = TieredPlace::new() else { return };
+    let server = place.start();
+    for number in 0..FILES {
+        fs::write(place.file(number), content(number)).expect("written");
+    }
+    let stat = place.stat();
+    assert!(stat["tier"]["away_bytes"].as_u64() > Some(100 << 20), "{stat}");
+    assert!(stat["space"]["total_bytes"].as_u64() > Some(SSD_BYTES), "{stat}");
+    assert_files(&place);
+    server.kill();
+    assert_sound(&place.pool);
+    let server = place.start();
+    assert_files(&place);
+    for number in 0..FILES {
+        fs::remove_file(place.file(number)).expect("removed");
+    }
+    let stat = place.stat();
+    assert_eq!(stat["tier"]["away_bytes"], 0, "{stat}");
+    // It fills again.
+    for number in 0..FILES {
+        fs::write(place.file(number), content(number)).expect("written again");
+    }
+    assert_files(&place);
+    server.interrupt();
+    assert_sound(&place.pool);
+}
+
+/// A writer of random blocks is killed with its server: each block that was written is there.
+#[test]
+fn kill_of_the_server_under_pressure_loses_no_completed_write() {
+    let Some(place) = TieredPlace::new() else { return };
+    let blocks = 160 << 20 >> 12;
+    let mut versions = vec![0_u64; blocks as usize];
+    let (mut version, mut server) = (0_u64, place.start());
+    let path = place.at.join("blocks");
+    for round in 0..kill_round_count() {
+        let file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path).expect("opened");
+        for step in 0..12_000_u64 {
+            version += 1;
+            let block = (step * 7919 + round * 104_729) % blocks;
+            file.write_all_at(&version.to_le_bytes().repeat(512), block * 4096).expect("written");
+            versions[block as usize] = version;
+        }
+        drop(file);
+        server.kill();
+        assert_sound(&place.pool);
+        server = place.start();
+        let file = File::open(&path).expect("opened");
+        let mut read = vec![0; 4096];
+        for (block, version) in (0..).zip(&versions).filter(|(_, version)| **version > 0) {
+            file.read_exact_at(&mut read, block * 4096).expect("read");
+            assert!(read == version.to_le_bytes().repeat(512), "block {block} in round {round}");
+        }
+    }
+    assert!(place.stat()["tier"]["away_bytes"].as_u64() > Some(50 << 20));
+    server.interrupt();
+}
+
+/// TI4: programs that store without system calls lose nothing to the tier, and what is away comes for them.
+#[test]
+fn programs_read_and_write_directly_what_comes_and_goes() {
+    let Some(place) = TieredPlace::new() else { return };
+    let server = place.start();
+    let script = "
+import os, sys
+path, blocks, last = sys.argv[1], 160 << 8, {}
+fd = os.open(path, os.O_RDWR | os.O_CREAT)
+for turn in range(1, 60001):
+    block = turn * 7919 % blocks if turn % 3 else turn * 31 % 512
+    if block in last and turn % 2:
+        had = os.pread(fd, 8, block * 4096 + 80)
+        assert had == last[block].to_bytes(8, 'little'), (turn, block)
+    os.pwrite(fd, turn.to_bytes(8, 'little') * 512, block * 4096)
+    last[block] = turn
+for block, turn in last.items():
+    assert os.pread(fd, 4096, block * 4096) == turn.to_bytes(8, 'little') * 512, block
+";
+    let mut program = client("python3");
+    program.args(["-c", script]).arg(place.at.join("blocks"));
+    let (_, counts) = counted(&program);
+    assert!(counts["direct"]["bytes"].as_u64() > Some(0), "nothing went directly: {counts}");
+    assert!(place.stat()["tier"]["away_bytes"].as_u64() > Some(20 << 20), "nothing went away");
+    server.interrupt();
+    assert_sound(&place.pool);
+}
+
+/// TI11: a file system whose SSD is not the right one is not mounted, with the reason, and what is in its pool can be
+/// read.
+#[test]
+fn an_ssd_that_is_missing_or_older_is_refused_in_words() {
+    let Some(place) = TieredPlace::new() else { return };
+    let server = place.start();
+    fs::write(place.at.join("kept"), b"kept").expect("written");
+    server.interrupt();
+    let older = place.ssd.with_extension("older");
+    fs::copy(&place.ssd, &older).expect("copied");
+    let server = place.start();
+    server.interrupt();
+    let newest = place.ssd.with_extension("newest");
+    fs::rename(&place.ssd, &newest).expect("moved");
+    let [pool, at] = [&place.pool, &place.at].map(|path| path.to_str().expect("text"));
+    let up = ["up", "--pool", pool, "--no-disk", "--no-attach", "--mount", at];
+    let why = refused(ferrite().args(up), 1);
+    assert!(why.contains("cannot be opened") && why.contains("--read-only"), "{why}");
+    fs::rename(&older, &place.ssd).expect("moved");
+    let why = refused(ferrite().args(up), 1);
+    assert!(why.contains("is an older copy"), "{why}");
+    let server = Server::start(&place.pool, &["--no-disk", "--no-attach", "--mount", at, "--read-only"]);
+    assert_eq!(fs::read(place.at.join("kept")).expect("read"), b"kept");
+    server.interrupt();
+    fs::rename(&newest, &place.ssd).expect("moved");
+    place.start().interrupt();
+}
+
+/// SSDs that may hold data are refused with the number that uses them; a drain is told; what has no tier says so.
+#[test]
+fn ssds_are_given_to_a_file_system_that_is_not_mounted() {
+    let Some(place) = TieredPlace::new() else { return };
+    let pool = place.pool.to_str().expect("text");
+    let [ssd, at] = [&place.ssd, &place.at].map(|path| path.to_str().expect("text"));
+    ok(&["pool", "create", pool, "--size", POOL]);
+    ok(&["fs", "create", pool, "f"]);
+    OpenOptions::new().write(true).open(ssd).and_then(|file| file.write_all_at(b"data", 600_000)).expect("written");
+    let why = refused(ferrite().args(["fs", "tier", "add", pool, "f", ssd]), 1);
+    assert!(why.contains(&format!("--lose {SSD_BYTES}")), "{why}");
+    ok(&["fs", "tier", "add", pool, "f", ssd, "--lose", &SSD_BYTES.to_string()]);
+    let why = refused(ferrite().args(["fs", "tier", "add", pool, "f", ssd]), 1);
+    assert!(!why.is_empty());
+    let mut mount = ferrite();
+    mount.args(["fs", "mount", pool, "f", at]);
+    let server = Server::of(&mut mount, Path::new(pool), "on ");
+    fs::write(place.at.join("file"), content(3)).expect("written");
+    let drained = json(&["fs", "tier", "drain", at]);
+    assert!(drained["tier"]["clean_bytes"].as_u64() >= Some(FILE_BYTES as u64), "{drained}");
+    assert!(fs::read(place.at.join("file")).expect("read") == content(3));
+    server.interrupt();
+    ok(&["fs", "remove", pool, "f"]);
+    assert_sound(&place.pool);
+}
