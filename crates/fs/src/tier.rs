@@ -5,12 +5,27 @@
 //! slot of an SSD has the same bytes, and *away* if only the slot has it. A dirty page is destaged: it becomes clean. A
 //! clean page is evicted: it becomes away, without a request to an SSD. So no durable write waits for an SSD.
 //!
+//! - TI1. A word names a slot only when the slot's bytes and the summary of its segment are durable.
+//! - TI2. The change that lets a word name a slot sets its bit, and the change that ends that clears it. So bits equal
+//!   names at every crash, and a segment becomes free in the change that takes its last name.
+//! - TI3. Segments are written whole, and only free ones: without names and shadows, and not being written.
+//! - TI4. A shadow counts while no byte of the page was stored since it was copied. A thread that stores marks the page
+//!   behind its bytes, before its pin or its lock ends. The copy and the cleared mark come from a thread that waited for
+//!   all earlier pins and keeps writers out (FL3). A page that is allocated is marked.
 //! - TI5. A page is evicted under its file's lock, after all pins of before have ended: its word is as it was, and its
 //!   shadow still counts.
 //! - TI6. Shadows, marks and cursors are in DRAM. Losing them loses no byte.
+//! - TI7. No lock is held over a request to an SSD, except that one thread destages at a time. What was read counts if the
+//!   word is the same afterwards and the check fits; the same word with other bytes is damage.
 //! - TI8. Inodes, words, names, attributes, link targets, pages behind the end, and bytes on which a size rests (FP3)
 //!   are never away.
-//! - TI12. Each step of background work makes progress, or rests.
+//! - TI9. What `statfs` calls free can be had.
+//! - TI10. A page that is brought in is durable in the pool before its word says so; its slot is named until then.
+//! - TI11. An SSD is used only if its stamp has the pool's generation of the tie. Both move at each opening for changes,
+//!   before anything is written. So an older copy of the pool or of the SSD is refused.
+//! - TI12. Each step of background work makes progress, or rests. After three failures in a row nothing is written.
+//! - TI13. The file system has a tier once all of its SSDs are members of the pool and stamped. What a crash left before
+//!   that is undone when the file system is opened, or gains a tier.
 
 pub(crate) mod clean_segments;
 pub(crate) mod destage;

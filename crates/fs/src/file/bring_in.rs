@@ -1,6 +1,4 @@
-//! Pages that come back from SSDs because a change needs them in the pool.
-//!
-//! - TI10. A page that is brought in is durable in the pool before its word says so; its slot is named until then.
+//! Pages that come back from SSDs because a change needs them in the pool (TI10 of `tier.rs`).
 
 use std::ops::Range;
 

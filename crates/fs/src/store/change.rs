@@ -125,7 +125,7 @@ impl<'fs> FsChange<'fs> {
     fn mark(&mut self, runs: &[PageRun]) {
         self.taken.extend(runs);
         for run in runs {
-            self.store.forget_shadows(*run);
+            self.forget_shadows(*run);
             let bitmap = self.bitmap(*run);
             words_of(*run).for_each(|(word, mask)| self.transaction().set(bitmap + word as u64 * 8, mask));
         }
@@ -286,9 +286,19 @@ impl<'fs> FsChange<'fs> {
         let Some(slots) = &self.store.slots else { return };
         self.named_slots.drain(..).for_each(|slot| slots.note_named(slot, true));
         self.freed_slots.drain(..).for_each(|slot| slots.note_named(slot, false));
-        self.freed.iter().for_each(|run| self.store.forget_shadows(*run));
+        self.freed.iter().for_each(|run| self.forget_shadows(*run));
         for chunk in &self.freed_chunks {
-            self.store.forget_shadows(PageRun { page: chunk * CHUNK_PAGES, pages: CHUNK_PAGES });
+            self.forget_shadows(PageRun { page: chunk * CHUNK_PAGES, pages: CHUNK_PAGES });
+        }
+    }
+
+    /// Forgets the shadows of `run`, whose pages are allocated or free, and marks them as stored to: what is copied of
+    /// them counts only from now on (TI4).
+    fn forget_shadows(&self, run: PageRun) {
+        let Some(slots) = &self.store.slots else { return };
+        for place in (run.page..run.page + run.pages).filter_map(|page| self.store.space.place(page)) {
+            slots.forget_shadow(place);
+            self.store.space.shared_state.note_stored(place, PAGE as usize);
         }
     }
 

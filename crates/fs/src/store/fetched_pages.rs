@@ -51,13 +51,15 @@ impl FetchedPages {
         }
     }
 
-    /// Returns what was read of `page`, if its segment has `sequence` still. A failure is returned once.
+    /// Returns what was read of `page`, if its segment has `sequence` still. Once a failure was returned, all that failed
+    /// is read again.
     pub fn get(&self, page: AwayPage, sequence: u64) -> Option<Result<Arc<[u8]>, String>> {
         let mut kept = self.kept.lock();
         let found = kept.pages.get(&page).filter(|fetched| fetched.sequence == sequence)?.found.clone();
         if found.is_err() {
-            kept.pages.remove(&page);
-            kept.order.retain(|other| *other != page);
+            let KeptPages { pages, order } = &mut *kept;
+            pages.retain(|_, fetched| fetched.found.is_ok());
+            order.retain(|page| pages.contains_key(page));
         }
         Some(found)
     }

@@ -3,15 +3,7 @@
 //! A clean page is one with a shadow: a slot that has the same bytes. Shadows are in DRAM alone, so losing them loses no
 //! byte.
 //!
-//! - TI1. A word names a slot only when the slot's bytes and the summary of its segment are durable.
-//! - TI2. The change that lets a word name a slot sets its bit, and the change that ends that clears it. So bits equal
-//!   names at every crash, and a segment becomes free in the change that takes its last name.
-//! - TI3. Segments are written whole, and only free ones: without names and shadows, and not being written.
-//! - TI4. A shadow counts while no byte of the page was stored since it was copied. A thread that stores marks the page
-//!   behind its bytes, before its pin or its lock ends. The copy and the cleared mark come from a thread that waited for
-//!   all earlier pins and keeps writers out (FL3).
-//! - TI7. No lock is held over a request to an SSD. What was read counts if the word is the same afterwards and the
-//!   check fits; the same word with other bytes is damage.
+//! The invariants TI1 to TI4, TI7 and TI12 (`tier.rs`) are kept here.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -27,8 +19,6 @@ use crate::format::segment::{
 use crate::format::slot_table::{SlotTable, TierSsd};
 use crate::format::word::{AwayPage, IndexWord, NamedBy};
 use crate::share::layout::shared_state::SharedState;
-use crate::store::ChunkStore;
-use crate::store::bits::PageRun;
 use crate::store::fetched_pages::{FetchedPage, FetchedPages};
 use crate::{Error, Result};
 
@@ -425,18 +415,4 @@ fn away_of(word: u64) -> Option<AwayPage> {
 
 fn ssd_error(member: &TierMember, at: u64, error: &ferrite_memory::Error) -> Error {
     Error::Ssd(format!("{} at byte {at}: {error}", member.ssd.address))
-}
-
-impl ChunkStore {
-    /// Forgets the shadows of `run`, whose pages are allocated or free, and marks them as stored to: what is copied of
-    /// them counts only from now on (TI4).
-    pub(crate) fn forget_shadows(&self, run: PageRun) {
-        let Some(slots) = &self.slots else { return };
-        for page in run.page..run.page + run.pages {
-            if let Some(place) = self.space.place(page) {
-                slots.forget_shadow(place);
-                self.space.shared_state.note_stored(place, PAGE as usize);
-            }
-        }
-    }
 }

@@ -5,10 +5,7 @@
 //! stamp   magic "FERRTIER"   version 1   shape: 0 first segment u64   8 segments u64
 //! ```
 //!
-//! - TI11. An SSD is used only if its stamp has the pool's generation of the tie. Both move at each opening for changes,
-//!   before anything is written. So an older copy of the pool or of the SSD is refused.
-//! - TI13. The file system has a tier once all of its SSDs are members of the pool and stamped. What a crash left before
-//!   that is undone when the file system is opened, or gains a tier.
+//! The invariants TI11 and TI13 (`tier.rs`) are kept here.
 
 use std::sync::Arc;
 

@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ferrite_crash::{LyingMemory, Model};
+use ferrite_disk::Access;
 use ferrite_pool::Pool;
 
 use super::crash::{client, leave};
 use super::support::*;
+use super::tiers;
 use crate::client::direct_io::DirectOutcome;
 use crate::client::known_end::KnownEnd;
 use crate::file::ahead;
@@ -19,9 +21,8 @@ fn path(version: u32) -> PathBuf {
 }
 
 /// The lines of 64 bytes that are not zeros, each with its place, and how often it is repeated.
-fn encode(image: &[u8]) -> String {
-    let mut text =
-        format!("# A pool with a file system of version 2, {} bytes: its lines that are not zeros.\n", image.len());
+fn encode(what: &str, image: &[u8]) -> String {
+    let mut text = format!("# {what}, {} bytes: its lines that are not zeros.\n", image.len());
     let mut lines = image.chunks(64).enumerate().filter(|(_, line)| line.iter().any(|byte| *byte != 0)).peekable();
     while let Some((number, line)) = lines.next() {
         let mut times = 1;
@@ -35,8 +36,8 @@ fn encode(image: &[u8]) -> String {
     text
 }
 
-fn decode(text: &str) -> Vec<u8> {
-    let mut image = vec![0; POOL_BYTES as usize];
+fn decode(text: &str, bytes: u64) -> Vec<u8> {
+    let mut image = vec![0; bytes as usize];
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let cells: Vec<&str> = line.split(' ').collect();
         let (place, times) = (usize::from_str_radix(cells[0], 16).unwrap(), cells[1].parse::<usize>().unwrap());
@@ -98,7 +99,7 @@ fn fill(fs: &FileSystem) {
 #[test]
 fn a_file_system_of_version_2_opens_and_has_all_it_had() {
     if std::env::var("FERRITE_GOLDEN").is_ok_and(|value| value == "write") {
-        std::fs::write(path(2), encode(&make())).unwrap();
+        std::fs::write(path(2), encode("A pool with a file system of version 2", &make())).unwrap();
     }
     let fs = open(&image(2), None).unwrap();
     let ino = fs.lookup(Ino::ROOT, b"a").unwrap().ino;
@@ -116,10 +117,59 @@ fn a_file_system_of_version_1_opens_has_all_it_had_and_becomes_one_of_version_2(
     assert_eq!(version_of(&memory), 2);
 }
 
+/// Bytes of the SSD of the image of version 3.
+const SSD_BYTES: u64 = 4 << 20;
+
+fn ssd_path() -> PathBuf {
+    path(3).with_extension("ssd.lines")
+}
+
+/// A file that is away, one of which a page is in the pool again, and one that is in the pool alone.
+fn make_tiered() -> (Vec<u8>, Vec<u8>) {
+    let (memory, ssd) = (new_memory(Model::MAPPED, POOL_BYTES), tiers::ssd(SSD_BYTES));
+    tiers::add(&memory, &ssd);
+    let fs = tiers::open(&memory, None, Some(&ssd)).unwrap();
+    let file = |name: &str, byte: u8| {
+        let ino = fs.create_file(Ino::ROOT, name.as_bytes(), &new(FileKind::File)).unwrap().ino;
+        fs.write(ino, 0, &[byte; 20_000]).unwrap();
+        ino
+    };
+    file("away", 1);
+    let partly = file("partly", 2);
+    tiers::send_away(&fs);
+    fs.write(partly, 5000, &[9; 100]).unwrap();
+    file("here", 3);
+    let mut drive = vec![0; SSD_BYTES as usize];
+    ssd.disk.read(0, &mut drive).unwrap();
+    (memory.snapshot(), drive)
+}
+
+/// `FERRITE_GOLDEN=write` rewrites it, as that of version 2.
+#[test]
+fn a_file_system_of_version_3_opens_with_its_ssd() {
+    if std::env::var("FERRITE_GOLDEN").is_ok_and(|value| value == "write") {
+        let (pool, drive) = make_tiered();
+        std::fs::write(path(3), encode("A pool with a file system of version 3", &pool)).unwrap();
+        std::fs::write(ssd_path(), encode("The SSD of files-v3.lines", &drive)).unwrap();
+    }
+    let drive = decode(&std::fs::read_to_string(ssd_path()).unwrap(), SSD_BYTES);
+    let ssd = tiers::ssd(SSD_BYTES);
+    ssd.disk.write(0, &drive, Access::Cached).unwrap();
+    let memory = image(3);
+    assert_eq!(version_of(&memory), 3);
+    let fs = tiers::open(&memory, None, Some(&ssd)).unwrap();
+    assert_sound(&fs);
+    assert_eq!(fs.tier().unwrap().away_bytes, 9 * 4096);
+    let read = |name: &str| content(&fs, fs.lookup(Ino::ROOT, name.as_bytes()).unwrap().ino).unwrap();
+    let mut partly = vec![2; 20_000];
+    partly[5000..5100].fill(9);
+    assert!(read("away") == [1; 20_000] && read("partly") == partly && read("here") == [3; 20_000]);
+}
+
 fn image(version: u32) -> Arc<LyingMemory> {
     let path = path(version);
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    Arc::new(LyingMemory::from_image(&decode(&text), Model::MAPPED))
+    Arc::new(LyingMemory::from_image(&decode(&text, POOL_BYTES), Model::MAPPED))
 }
 
 fn version_of(memory: &Arc<LyingMemory>) -> u8 {

@@ -8,13 +8,13 @@ use ferrite_disk::{Disk, Geometry};
 use ferrite_pool::Pool;
 
 use super::crash::{Case, at, judge_opened, mixed, put, usual, whole};
-use super::support::{BOOT, NAME, POOL_BYTES, content, new_memory, options, resize, run_steps, tree};
+use super::support::{BOOT, NAME, POOL_BYTES, assert_sound, content, new_memory, options, resize, run_steps, tree};
 use super::tiers::send_away;
 use super::{Bug, plant};
 use crate::file::bring_in;
 use crate::format::segment::{SEGMENT_BYTES, SEGMENTS_AT};
 use crate::store::tier_members::{TierDisk, TierOpening};
-use crate::tier::clean_segments;
+use crate::tier::{clean_segments, evict};
 use crate::{Allocate, FileSystem, Ino, Rename};
 
 /// Segments of the SSD.
@@ -235,4 +235,30 @@ fn canary_an_ssd_that_is_no_member_is_found() {
     let found = catch_unwind(AssertUnwindSafe(|| explore_new_tier(Model::MAPPED)));
     plant(None);
     assert!(found.is_err() || found.is_ok_and(|report| report.failure.is_some()));
+}
+
+/// A request of the SSD that fails, whichever it is, loses nothing: pages stay in the pool, or a read fails once.
+#[test]
+fn ti12_sweep_of_failing_requests_of_the_ssd_loses_nothing() {
+    for number in 0..12 {
+        let world = new_world(Model::MAPPED);
+        let fs = open(&world).expect("it opens");
+        usual(&fs);
+        let want = content(&fs, at(&fs, "big")).expect("read");
+        world.disk(0).fail_nth(world.disk(0).requests() + number);
+        let slots = fs.slots.as_ref().expect("a tier");
+        for round in 0..3 {
+            // What fails is tried again.
+            let _ = fs.drain_tier();
+            _ = evict::evict(&fs, slots, &fs.tier).expect("it needs no SSD");
+            match content(&fs, at(&fs, "big")) {
+                Ok(read) => assert!(read == want, "request {number}, round {round}"),
+                Err(error) => assert!(error.to_string().contains("ssd at byte"), "{error}"),
+            }
+            put(&fs, at(&fs, "big"), 0, 0, 0);
+        }
+        assert!(content(&fs, at(&fs, "big")).expect("it reads by now") == want, "request {number}");
+        assert!(slots.failure().is_none(), "one failure is not the end");
+        assert_sound(&fs);
+    }
 }
