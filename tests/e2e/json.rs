@@ -121,6 +121,8 @@ fn of_a_pool_at_rest(page: &mut Page, at: &dyn Fn(&str) -> String) {
     page.tells("Disk", &json(&["disk", "create", pool, "d", "--size", "4M"]));
     page.tells("Disk", &json(&["disk", "resize", pool, "d", "--size", "8M"]));
     page.tells("File system", &json(&["fs", "create", pool, "f"]));
+    fs::File::create(at("ssd")).and_then(|file| file.set_len(8 << 20)).expect("made");
+    page.tells("File system", &json(&["fs", "tier", "add", pool, "f", &at("ssd")]));
     fs::write(at("bytes"), "bytes").expect("written");
     page.tells("Tag", &json(&["tag", "put", pool, "b", &at("bytes")]));
     page.tells("Tag", &json(&["tag", "list", pool]));

@@ -160,3 +160,6 @@ impl SlotTable {
         self.descriptor(segment) + SEQUENCE_AT
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -31,6 +31,7 @@ pub struct TierReport {
     /// Bytes of pages that are in the pool, and have a copy on an SSD.
     pub clean_bytes: u64,
     /// Why nothing is written to the SSDs any more, if that is so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
 }
 
