@@ -10,6 +10,7 @@ use crate::Result;
 use crate::file::{ahead, compaction, size, superpage};
 use crate::share::shared_files::SharedFiles;
 use crate::store::reclaim::SpaceMaker;
+use crate::store::slots::SlotStore;
 use crate::tier;
 use crate::tree::inode_lifetime;
 
@@ -99,6 +100,7 @@ impl Freeze for SharedFiles {
     }
 
     fn thaw(&self) {
+        self.slots.iter().for_each(SlotStore::note_copy);
         self.sessions.note_still(false);
         self.gate.open();
     }

@@ -82,6 +82,8 @@ pub(crate) struct SlotStore {
     /// Segments that could not be written one after the other, and why the last one could not.
     failures: AtomicU32,
     failure: Mutex<Option<String>>,
+    /// The pool may have been copied since the SSDs got their generation (TI11).
+    may_be_copied: AtomicBool,
 }
 
 fn table_of<T: Default>(pages: u64) -> Box<[T]> {
@@ -122,6 +124,7 @@ impl SlotStore {
             fetched: FetchedPages::new(pages / 16),
             failures: AtomicU32::new(0),
             failure: Mutex::new(None),
+            may_be_copied: AtomicBool::new(false),
         }
     }
 
@@ -194,6 +197,16 @@ impl SlotStore {
             }
         }
         written
+    }
+
+    /// Notes that the pool may have been copied: the SSDs need a new generation before a segment is written (TI11).
+    pub fn note_copy(&self) {
+        self.may_be_copied.store(true, Ordering::SeqCst);
+    }
+
+    /// Returns true once for each such note, or several.
+    pub fn take_copy_note(&self) -> bool {
+        self.may_be_copied.swap(false, Ordering::SeqCst)
     }
 
     /// Returns why nothing is written to the SSDs any more, if that is so.

@@ -145,6 +145,25 @@ fn find(tier: &TierTag<'_>, ssd: &TierSsd, is_read_only: bool, opening: &TierOpe
     }
 }
 
+/// Gives the SSDs of `slots` a new generation if the pool may have been copied since they got theirs, before the next
+/// segment is written (TI11). The copy does not match them then.
+pub(crate) fn renew_ties(pool: &Pool, tag: &Tag, slots: &SlotStore, nonce: u16) -> Result<()> {
+    if planted!("fs: SSD of a copied pool") || !slots.take_copy_note() {
+        return Ok(());
+    }
+    let renewed =
+        slots.members().iter().filter_map(|member| Some((&member.ssd, member.disk.as_deref()?))).try_for_each(
+            |(ssd, disk)| match tie::advance(&TierTag::read(pool, tag)?.ends(ssd, disk, nonce), nonce)?.is_good() {
+                true => Ok(()),
+                false => Err(Error::Ssd(format!("{} got another stamp meanwhile", ssd.address))),
+            },
+        );
+    if renewed.is_err() {
+        slots.note_copy();
+    }
+    renewed
+}
+
 /// Returns `tag` without a tier whose making did not end (TI13).
 pub(crate) fn undo_unfinished(pool: &Pool, tag: Arc<Tag>) -> Result<Arc<Tag>> {
     let shape = FsShape::read(&tag)?;

@@ -7,9 +7,10 @@ use ferrite_crash::{LyingMemory, Model};
 use ferrite_disk::{Access, Disk, RamDisk};
 use ferrite_memory::{Guard, MapOptions, Mapped};
 use ferrite_pool::layout::{CHUNK, PAGE};
-use ferrite_pool::{Format, Pool};
+use ferrite_pool::{Format, Freeze, Pool};
 
 use super::support::{BOOT, NAME, assert_sound, beside, content, new, new_memory, options, resize, run_steps};
+use super::{Bug, plant};
 use crate::store::tier_members::{TierDisk, TierOpening};
 use crate::tier::{clean_segments, destage, evict, make_room};
 use crate::{Allocate, DataMode, FileKind, FileSystem, FsOptions, FsSpec, Ino, Time};
@@ -323,4 +324,48 @@ fn a_damaged_page_is_an_error_until_it_is_overwritten() {
     want[3 * PAGE as usize..][..PAGE as usize].copy_from_slice(&bytes(9, PAGE as usize));
     assert!(content(&fs, file).expect("read") == want);
     assert_sound(&fs);
+}
+
+/// Opens a copy of the pool that was made as a backup is, after the file system went on. Returns the refusal.
+fn open_after_backup() -> Option<String> {
+    let world = TieredWorld::new(16 * CHUNK, 8 << 20);
+    let fs = world.open();
+    let file = make(&fs, "file");
+    fs.write(file, 0, &bytes(1, 300_000)).expect("written");
+    send_away(&fs);
+    fs.freeze();
+    let copy = Arc::new(world.memory.kill());
+    fs.thaw();
+    fs.write(file, 0, &bytes(2, 300_000)).expect("written");
+    send_away(&fs);
+    drop(fs);
+    open(&copy, None, Some(&world.ssd)).err().map(|error| error.to_string())
+}
+
+/// TI11: a backup of the pool is refused once its SSD went on, and not before.
+#[test]
+fn ti11_a_backup_is_refused_once_its_ssd_went_on() {
+    let refused = open_after_backup();
+    assert!(refused.as_ref().is_some_and(|why| why.contains("later copy of this pool")), "{refused:?}");
+    let world = TieredWorld::new(16 * CHUNK, 8 << 20);
+    let fs = world.open();
+    let file = make(&fs, "file");
+    fs.write(file, 0, &bytes(1, 300_000)).expect("written");
+    send_away(&fs);
+    fs.freeze();
+    let copy = Arc::new(world.memory.kill());
+    fs.thaw();
+    fs.unlink(Ino::ROOT, b"file").expect("removed");
+    run_steps(&fs);
+    drop(fs);
+    let fs = open(&copy, None, Some(&world.ssd)).expect("nothing was written to the SSD");
+    assert!(content(&fs, file).expect("read") == bytes(1, 300_000));
+}
+
+#[test]
+fn canary_an_ssd_that_goes_on_under_the_generation_of_a_backup_is_found() {
+    plant(Some(Bug::CopiedPool));
+    let refused = open_after_backup();
+    plant(None);
+    assert_eq!(refused, None, "the backup opens, and its names lead to other bytes");
 }

@@ -13,6 +13,7 @@ use crate::format::segment::{SEGMENT_BYTES, SEGMENT_PAGES, SegmentEntry, Segment
 use crate::format::word::{AwayPage, IndexWord, NamedBy};
 use crate::store::change::FsChange;
 use crate::store::slots::{SegmentUse, SlotStore};
+use crate::store::tier_members;
 use crate::{Ino, Result};
 
 /// A page that goes to another segment.
@@ -38,6 +39,7 @@ pub(crate) fn clean(files: &FileLayer, slots: &SlotStore) -> Result<bool> {
         read_named(files, slots, *victim, &mut moving)?;
     }
     if !moving.pages.is_empty() {
+        tier_members::renew_ties(files.pool(), &files.tag(), slots, files.now() as u16)?;
         let Some((segment, sequence)) = slots.take_segment(SegmentUse::Cleaning) else { return Ok(false) };
         let moved = move_to(files, slots, segment, sequence, &mut moving);
         slots.leave_segment(segment);

@@ -6,6 +6,7 @@ use crate::file::{FileLayer, superpage};
 use crate::format::segment::{SEGMENT_BYTES, SEGMENT_PAGES, SegmentEntry, SegmentNo, SegmentSummary};
 use crate::format::word::AwayPage;
 use crate::store::slots::{SegmentUse, SlotStore};
+use crate::store::tier_members;
 use crate::tier::TierWork;
 use crate::tier::sweep::{self, SweepCursor, SweptPage};
 use crate::{Ino, Result};
@@ -43,6 +44,7 @@ pub(crate) fn destage(files: &FileLayer, slots: &SlotStore, work: &TierWork, fil
     }
     // Until the shadows are set: a second copy of a page would clear the mark of a store behind the first.
     let mut cursor = work.destage.lock();
+    tier_members::renew_ties(files.pool(), &files.tag(), slots, files.now() as u16)?;
     let Some((segment, sequence)) = slots.take_segment(SegmentUse::Destaging) else { return Ok(false) };
     let done = destage_to(files, slots, &mut cursor, fill, segment, sequence);
     slots.leave_segment(segment);
