@@ -34,6 +34,8 @@ pub(crate) mod evict;
 pub(crate) mod sweep;
 pub mod tier_report;
 
+use std::sync::atomic::{AtomicI64, Ordering};
+
 use ferrite_pool::layout::{CHUNK, PAGE};
 use parking_lot::Mutex;
 
@@ -46,6 +48,8 @@ use crate::{Error, Result};
 /// free.
 const CLEAN_SHARE: u64 = 4;
 const FREE_SHARE: u64 = 64;
+/// The time between two searches for dirty pages that may go, if there are too few for a segment, in nanoseconds.
+const REST_NS: i64 = 1_000_000_000;
 /// Bytes that are kept free at least.
 const FREE_MIN: u64 = 2 * CHUNK;
 
@@ -54,6 +58,8 @@ const FREE_MIN: u64 = 2 * CHUNK;
 pub(crate) struct TierWork {
     destage: Mutex<SweepCursor>,
     evict: Mutex<SweepCursor>,
+    /// No dirty pages for a segment are looked for before this time, because there were too few.
+    rests_until: AtomicI64,
 }
 
 /// Does a bounded piece of the tier's work. Returns true if there may be more.
@@ -64,10 +70,15 @@ pub(crate) fn step_tier(files: &FileLayer, work: &TierWork) -> Result<bool> {
     if free < (memory / FREE_SHARE).max(FREE_MIN) && evict::evict(files, slots, work)? > 0 {
         return Ok(true);
     }
-    if free + slots.clean_pages() * PAGE < memory / CLEAN_SHARE {
-        return destage_or_clean(files, slots, work);
+    let now = files.now();
+    if free + slots.clean_pages() * PAGE >= memory / CLEAN_SHARE || now < work.rests_until.load(Ordering::Relaxed) {
+        return Ok(false);
     }
-    Ok(false)
+    let is_done = destage_or_clean(files, slots, work)?;
+    if !is_done {
+        work.rests_until.store(now + REST_NS, Ordering::Relaxed);
+    }
+    Ok(is_done)
 }
 
 /// Frees space for a change that finds none. Returns true if some was freed.

@@ -369,3 +369,48 @@ fn canary_an_ssd_that_goes_on_under_the_generation_of_a_backup_is_found() {
     plant(None);
     assert_eq!(refused, None, "the backup opens, and its names lead to other bytes");
 }
+
+/// TI9: what is called free can be had, and comes back.
+#[test]
+fn ti9_a_full_file_system_had_what_it_called_free() {
+    let world = TieredWorld::new(16 * CHUNK, 24 << 20);
+    let fs = world.open();
+    let part = bytes(1, 512 << 10);
+    let fill = |from: u64| {
+        let free = fs.statfs().free_bytes;
+        let mut written = 0;
+        for number in from.. {
+            let file = match fs.create_file(Ino::ROOT, format!("{number}").as_bytes(), &new(FileKind::File)) {
+                Ok(made) => made.ino,
+                Err(error) => {
+                    assert!(error.is_no_space(), "{error}");
+                    break;
+                }
+            };
+            match fs.write(file, 0, &part) {
+                Ok(count) => written += count as u64,
+                Err(error) => {
+                    assert!(error.is_no_space(), "{error}");
+                    break;
+                }
+            }
+            if fs.statfs().free_bytes == 0 && written > 2 * free {
+                panic!("it never fills");
+            }
+        }
+        (free, written)
+    };
+    for round in 0..3 {
+        let (free, written) = fill(round * 1000);
+        assert!(written * 100 > free * 93, "round {round}: {written} of {free} bytes");
+        assert_sound(&fs);
+        for number in round * 1000..(round + 1) * 1000 {
+            match fs.unlink(Ino::ROOT, format!("{number}").as_bytes()) {
+                Ok(()) => {}
+                Err(crate::Error::NotFound) => break,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        run_steps(&fs);
+    }
+}
