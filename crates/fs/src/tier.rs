@@ -24,7 +24,8 @@
 //! - TI11. An SSD is used only if its stamp has the pool's generation of the tie. Both move at each opening for changes,
 //!   and after each backup of the pool before the next segment is written. So an older copy of the pool or of the SSD is
 //!   refused.
-//! - TI12. Each step of background work makes progress, or rests. After three failures in a row nothing is written.
+//! - TI12. Each step of background work makes progress, or rests. After three failures in a row nothing is written
+//!   until a slot was freed.
 //! - TI13. The file system has a tier once all of its SSDs are members of the pool and stamped. What a crash left before
 //!   that is undone when the file system is opened, or gains a tier.
 

@@ -160,7 +160,9 @@ impl SlotStore {
         let may_be = |segment: &SegmentNo| {
             is_free(self.state(*segment)) && self.member_of(*segment).is_some_and(|member| member.disk.is_some())
         };
-        let found = (0..count).map(|step| SegmentNo((*cursor + step) % count)).find(may_be)?;
+        // Those that were written before come first: behind a sparse file the host has space for them.
+        let free = || (0..count).map(|step| SegmentNo((*cursor + step) % count)).filter(may_be);
+        let found = free().find(|segment| self.sequence_of(*segment) > 0).or_else(|| free().next())?;
         *cursor = found.0 + 1;
         let sequence = self.sequence.fetch_add(1, Ordering::Relaxed) + 1;
         let state = self.state(found);
@@ -281,10 +283,15 @@ impl SlotStore {
     pub fn note_named(&self, slot: Slot, is_named: bool) {
         let named = &self.state(slot.segment()).named;
         if is_named {
-            named.fetch_add(1, Ordering::SeqCst)
-        } else {
-            named.fetch_sub(1, Ordering::SeqCst)
-        };
+            named.fetch_add(1, Ordering::SeqCst);
+            return;
+        }
+        named.fetch_sub(1, Ordering::SeqCst);
+        // What failed may be possible now (TI12).
+        if self.failures.load(Ordering::Relaxed) > 0 {
+            self.failures.store(0, Ordering::Relaxed);
+            *self.failure.lock() = None;
+        }
     }
 
     /// Gives the page at `place` of the pool a shadow, unless it has one.
