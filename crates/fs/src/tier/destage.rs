@@ -133,7 +133,7 @@ fn gather_of(
         }
         let Some((copying, inode)) = sweep::copying(files, ino) else { return Ok(()) };
         if inode.needs_commit() {
-            drop(copying);
+            drop((copying, pass));
             commit_size(files, ino)?;
             continue;
         }

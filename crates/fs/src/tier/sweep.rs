@@ -63,9 +63,16 @@ pub(crate) fn may_go(files: &FileLayer, stripe: &Stripe, inode: &Inode) -> bool 
         && !files.is_append_stopped(stripe, inode.ino)
 }
 
-/// Keeps writers of `ino` out and returns its inode, if its pages may leave the pool.
+/// Keeps writers of `ino` out and returns its inode, if its pages may leave the pool. Clients that were storing have
+/// ended: their bytes and their marks are there (TI4). While one is stopped in a store, nothing leaves.
 pub(crate) fn copying(files: &FileLayer, ino: Ino) -> Option<(CopiedStripe<'_>, Inode)> {
+    if files.clients.is_stuck() {
+        return None;
+    }
     let copying = files.locks.copying(ino);
+    if !files.clients.wait_for_pins() {
+        return None;
+    }
     let inode = files.load(ino).ok()?;
     let is_free = may_go(files, copying.stripe(), &inode);
     is_free.then_some((copying, inode))
