@@ -294,8 +294,16 @@ impl SlotStore {
         }
     }
 
+    /// Returns true if the page at `place` can be clean. Pages that the pool gained since it was opened cannot.
+    pub fn is_tracked(&self, place: u64) -> bool {
+        index(place) < self.shadows.len()
+    }
+
     /// Gives the page at `place` of the pool a shadow, unless it has one.
     pub fn set_shadow(&self, place: u64, page: AwayPage) {
+        if !self.is_tracked(place) {
+            return;
+        }
         let word = IndexWord::away(page).0;
         self.state(page.slot.segment()).shadows.fetch_add(1, Ordering::SeqCst);
         self.shadowed.fetch_add(1, Ordering::SeqCst);
@@ -324,7 +332,7 @@ impl SlotStore {
 
     /// Returns the shadow of the page at `place` if it has the same bytes (TI4). Writers are kept out while it is used.
     pub fn shadow(&self, place: u64) -> Option<AwayPage> {
-        let word = self.shadows[index(place)].load(Ordering::SeqCst);
+        let word = self.shadows.get(index(place))?.load(Ordering::SeqCst);
         if word == 0 {
             return None;
         }
@@ -338,7 +346,9 @@ impl SlotStore {
 
     /// Forgets the shadow of the page at `place`.
     pub fn forget_shadow(&self, place: u64) {
-        self.drop_shadow_word(self.shadows[index(place)].swap(0, Ordering::SeqCst));
+        if let Some(shadow) = self.shadows.get(index(place)) {
+            self.drop_shadow_word(shadow.swap(0, Ordering::SeqCst));
+        }
     }
 
     fn drop_shadow_word(&self, word: u64) {
@@ -406,12 +416,14 @@ impl SlotStore {
 
     /// Clears the mark of the page at `place`. Writers are kept out (TI4).
     pub fn clear_stored(&self, place: u64) {
-        self.shared_state.stored(place / PAGE).store(0, Ordering::SeqCst);
+        if self.is_tracked(place) {
+            self.shared_state.stored(place / PAGE).store(0, Ordering::SeqCst);
+        }
     }
 
     /// Returns whether the page at `place` was read or stored to since the last call.
     pub fn take_touched(&self, place: u64) -> bool {
-        self.shared_state.touched(place / PAGE).swap(0, Ordering::Relaxed) != 0
+        self.is_tracked(place) && self.shared_state.touched(place / PAGE).swap(0, Ordering::Relaxed) != 0
     }
 }
 

@@ -151,7 +151,7 @@ fn gather_of(
 
 /// Copies a dirty page, unless it was used since the last look (TI4).
 fn copy_if_cold(files: &FileLayer, slots: &SlotStore, swept: SweptPage, gathered: &mut GatheredPages) {
-    if slots.take_touched(swept.place) || slots.shadow(swept.place).is_some() {
+    if !slots.is_tracked(swept.place) || slots.take_touched(swept.place) || slots.shadow(swept.place).is_some() {
         return;
     }
     if gathered.pages.iter().any(|other| other.place == swept.place) {
