@@ -122,7 +122,7 @@ fn of_a_pool_at_rest(page: &mut Page, at: &dyn Fn(&str) -> String) {
     page.tells("Disk", &json(&["disk", "resize", pool, "d", "--size", "8M"]));
     page.tells("File system", &json(&["fs", "create", pool, "f"]));
     fs::File::create(at("ssd")).and_then(|file| file.set_len(8 << 20)).expect("made");
-    page.tells("File system", &json(&["fs", "tier", "add", pool, "f", &at("ssd")]));
+    page.tells("File system", &json(&["fs", "tier", "add", pool, "f", "--ssd", &at("ssd")]));
     fs::write(at("bytes"), "bytes").expect("written");
     page.tells("Tag", &json(&["tag", "put", pool, "b", &at("bytes")]));
     page.tells("Tag", &json(&["tag", "list", pool]));

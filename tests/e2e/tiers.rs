@@ -196,10 +196,10 @@ fn ssds_are_given_to_a_file_system_that_is_not_mounted() {
     ok(&["pool", "create", pool, "--size", POOL]);
     ok(&["fs", "create", pool, "f"]);
     OpenOptions::new().write(true).open(ssd).and_then(|file| file.write_all_at(b"data", 600_000)).expect("written");
-    let why = refused(ferrite().args(["fs", "tier", "add", pool, "f", ssd]), 1);
+    let why = refused(ferrite().args(["fs", "tier", "add", pool, "f", "--ssd", ssd]), 1);
     assert!(why.contains(&format!("--lose {SSD_BYTES}")), "{why}");
-    ok(&["fs", "tier", "add", pool, "f", ssd, "--lose", &SSD_BYTES.to_string()]);
-    let why = refused(ferrite().args(["fs", "tier", "add", pool, "f", ssd]), 1);
+    ok(&["fs", "tier", "add", pool, "f", "--ssd", ssd, "--lose", &SSD_BYTES.to_string()]);
+    let why = refused(ferrite().args(["fs", "tier", "add", pool, "f", "--ssd", ssd]), 1);
     assert!(!why.is_empty());
     let mut mount = ferrite();
     mount.args(["fs", "mount", pool, "f", at]);

@@ -213,6 +213,15 @@ pub const ALL: &[(&str, &[&str])] = &[
         "ferrite fs create",
         &["ferrite fs create /dev/shm/pool files", "ferrite fs create /dev/shm/pool media --super-threshold never"],
     ),
+    ("ferrite fs tier", &["ferrite fs tier add files --ssd /dev/nvme0n1", "ferrite fs tier drain /mnt/files"]),
+    (
+        "ferrite fs tier add",
+        &[
+            "ferrite fs tier add files --ssd /dev/nvme0n1",
+            "ferrite fs tier add /dev/shm/pool files --ssd s0.img --ssd s1.img",
+        ],
+    ),
+    ("ferrite fs tier drain", &["ferrite fs tier drain /mnt/files", "ferrite fs tier drain files --json"]),
     ("ferrite fs list", &["ferrite fs list", "ferrite fs list /dev/shm/pool --json"]),
     ("ferrite fs remove", &["ferrite fs remove /dev/shm/pool files"]),
     (

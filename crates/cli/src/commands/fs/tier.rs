@@ -5,7 +5,7 @@ use ferrite_cache::MemberAddress;
 use ferrite_daemon::filesystems::{FsReport, FsRequest};
 use ferrite_fs::{TierReport, TierSsdReport};
 
-use super::{FsPlace, located, show as show_fs};
+use super::{FsName, FsPlace, located, show as show_fs};
 use crate::command_pool;
 use crate::commands::print;
 use crate::outcome::Outcome;
@@ -25,18 +25,12 @@ pub enum Tier {
 }
 
 #[derive(Args)]
-pub struct AddWords {
-    /// The file system
-    name: String,
-    /// An SSD: a file, a block device or an NBD export. Its content is lost
-    #[arg(required = true, value_name = "SSD", value_parser = crate::commands::cache::member)]
-    ssd: Vec<MemberAddress>,
-}
-
-#[derive(Args)]
 pub struct Add {
     #[command(flatten)]
-    words: InPool<AddWords, true>,
+    fs: InPool<FsName>,
+    /// An SSD; repeatable, up to 8. A file, a block device or an NBD export. Its content is lost
+    #[arg(long, required = true, value_name = "SSD", value_parser = crate::commands::cache::member)]
+    ssd: Vec<MemberAddress>,
     /// Use SSDs that may hold data: the bytes that they have, which are lost
     #[arg(long, value_name = "BYTES", value_parser = size::parse)]
     lose: Option<u64>,
@@ -58,7 +52,7 @@ impl Tier {
     /// Runs the subcommand.
     pub fn run(self) -> Outcome {
         match self {
-            Self::Add(Add { words: InPool { pool, words: AddWords { name, ssd } }, lose, json }) => {
+            Self::Add(Add { fs: InPool { pool, words: FsName { name } }, ssd, lose, json }) => {
                 let request = FsRequest::AddSsds { name, ssds: ssd, lose };
                 let made: FsReport = command_pool::ask(&pool.path()?, request, None)?;
                 print(json, &made, show_fs)
