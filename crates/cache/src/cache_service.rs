@@ -177,10 +177,11 @@ impl OpenCaches {
         for member in new.disks.iter().map(|disk| &disk.at).chain(ssds).filter(|member| member.has_path()) {
             ferrite_pool::ensure_no_member(&member.path)?;
         }
+        let ssds = new.ssds.iter().map(|ssd| self.new_ssd(ssd)).collect::<Result<Vec<_>, _>>()?;
+        // Behind the opening, which refuses what is no disk: looking at a FIFO would wait for its writer.
         let addresses = new.ssds.iter().map(|ssd| self.opener.survival(&ssd.address));
         let survives = weakest(SurvivalReport::of(&self.pool), addresses);
         let (settings, notes) = settings_of(&new, &survives.power_loss)?;
-        let ssds = new.ssds.iter().map(|ssd| self.new_ssd(ssd)).collect::<Result<Vec<_>, _>>()?;
         let disks = exports.into_iter().zip(&new.disks).map(|(export, disk)| self.new_disk(export, disk));
         let spec = CacheSpec {
             name: new.name.clone(),
