@@ -15,7 +15,7 @@
 //! - TI5. A page is evicted under its file's lock, after all pins of before have ended: its word is as it was, and its
 //!   shadow still counts.
 //! - TI6. Shadows, marks and cursors are in DRAM. Losing them loses no byte.
-//! - TI7. No lock is held over a request to an SSD, except that one thread destages at a time. What was read counts if the
+//! - TI7. No lock is held over a request to an SSD, except that one thread destages or cleans at a time. What was read counts if the
 //!   word is the same afterwards and the check fits; the same word with other bytes is damage.
 //! - TI8. Inodes, words, names, attributes, link targets, pages behind the end, and bytes on which a size rests (FP3)
 //!   are never away.
@@ -93,7 +93,7 @@ pub(crate) fn make_room(files: &FileLayer, work: &TierWork) -> Result<bool> {
 
 /// Writes a segment of dirty pages, and first makes one free if none is.
 fn destage_or_clean(files: &FileLayer, slots: &SlotStore, work: &TierWork) -> Result<bool> {
-    if slots.segments().1 < 2 && !clean_segments::clean(files, slots)? {
+    if slots.segments().1 < 2 && !clean_segments::clean(files, slots, work)? {
         return Ok(false);
     }
     destage::destage(files, slots, work, destage::Fill::Whole)
@@ -107,7 +107,7 @@ pub(crate) fn drain_tier(files: &FileLayer, work: &TierWork) -> Result<()> {
         if let Some(why) = slots.failure() {
             return Err(Error::Ssd(why));
         }
-        if slots.segments().1 >= 2 || !clean_segments::clean(files, slots)? {
+        if slots.segments().1 >= 2 || !clean_segments::clean(files, slots, work)? {
             return Ok(());
         }
     }

@@ -76,7 +76,7 @@ fn sparse(fs: &FileSystem) {
 
 fn clean_sparse(fs: &FileSystem) {
     let slots = fs.slots.as_ref().expect("a tier");
-    assert!(clean_segments::clean(fs, slots).expect("nothing fails"), "none was cleaned");
+    assert!(clean_segments::clean(fs, slots, &fs.tier).expect("nothing fails"), "none was cleaned");
 }
 
 static CASES: [Case; 17] = [

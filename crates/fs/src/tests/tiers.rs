@@ -45,7 +45,7 @@ pub fn step(fs: &FileSystem, what: u8) {
     match what {
         0 => fs.drain_tier().expect("drained"),
         1 => _ = evict::evict(fs, slots, &fs.tier).expect("evicted"),
-        2 => _ = clean_segments::clean(fs, slots).expect("cleaned"),
+        2 => _ = clean_segments::clean(fs, slots, &fs.tier).expect("cleaned"),
         _ => _ = destage::destage(fs, slots, &fs.tier, destage::Fill::Whole).expect("destaged"),
     }
 }

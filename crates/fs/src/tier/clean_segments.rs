@@ -14,6 +14,7 @@ use crate::format::word::{AwayPage, IndexWord, NamedBy};
 use crate::store::change::FsChange;
 use crate::store::slots::{SegmentUse, SlotStore};
 use crate::store::tier_members;
+use crate::tier::TierWork;
 use crate::{Ino, Result};
 
 /// A page that goes to another segment.
@@ -29,7 +30,9 @@ struct MovingPages {
 }
 
 /// Makes at least two segments free by writing one. Returns false if that is not to be had.
-pub(crate) fn clean(files: &FileLayer, slots: &SlotStore) -> Result<bool> {
+pub(crate) fn clean(files: &FileLayer, slots: &SlotStore, work: &TierWork) -> Result<bool> {
+    // No other thread writes a victim again while its pages move: only the check would tell its words apart.
+    let _alone = work.destage.lock();
     let victims = slots.sparse(SEGMENT_PAGES);
     if victims.len() < 2 {
         return Ok(false);

@@ -81,9 +81,10 @@ fn destage_to(
         return Ok(slots.failure().is_none());
     }
     for (swept, away) in pages.iter().zip(aways) {
-        // Under the lock: the page may be another file's by now.
+        // The page may be another file's by now, and its word may be anything.
         let _reading = files.locks.read(swept.ino);
-        if files.memory().load_word(swept.word_at) == swept.word.0 {
+        let is_same = files.load_regular(swept.ino).is_ok_and(|inode| sweep::is_there(files, &inode, swept));
+        if is_same {
             slots.set_shadow(swept.place, away);
         }
     }

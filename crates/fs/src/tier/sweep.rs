@@ -78,6 +78,13 @@ pub(crate) fn copying(files: &FileLayer, ino: Ino) -> Option<(CopiedStripe<'_>, 
     is_free.then_some((copying, inode))
 }
 
+/// Returns true if the index of `inode`, which is locked, names the page as it did when it was swept.
+pub(crate) fn is_there(files: &FileLayer, inode: &Inode, swept: &SweptPage) -> bool {
+    let found = index::walk(files, inode, swept.page);
+    matches!(found, Ok(IndexEntry::Words { at, .. }) if at == swept.word_at)
+        && files.memory().load_word(swept.word_at) == swept.word.0
+}
+
 /// Passes the pages of `inode` in the pool, whole and before its end, from page `from` on to `each`, until it returns
 /// false. Returns the page behind the last one that was passed, or the first page of a superpage that comes before.
 pub(crate) fn pages(
