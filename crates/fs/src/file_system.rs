@@ -6,17 +6,17 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use ferrite_memory::Memory;
-use ferrite_pool::{Format, Freeze, Pool, Tag};
+use ferrite_pool::{Format, Freeze, Pool, ProgressWatch, Tag};
 
 use crate::file::{allocate, fsync, read, write};
 use crate::share::shared_files::SharedFiles;
 use crate::store::create_fs;
 use crate::store::tier_members::{self, TierDisk, TierOpening};
-use crate::tier;
+use crate::tier::{self, trim_segments};
 use crate::tree::{create, inode_lifetime, lookup, remove, rename, setattr, statfs, xattr};
 use crate::{
     Allocate, Attr, Credentials, DataMode, DirEntry, FsOptions, FsSpec, Ino, ListedEntry, NewFile, Rename, Result,
-    Seek, SetAttr, SetXattr, Statfs, TierReport, reclaim,
+    Seek, SetAttr, SetXattr, Statfs, TierReport, TierStats, reclaim,
 };
 
 /// The name of a file system that has its pool for itself.
@@ -120,6 +120,20 @@ impl FileSystem {
     /// Returns what the tier holds, if there is one.
     pub fn tier(&self) -> Option<TierReport> {
         self.shared.slots.as_ref().map(tier::tier_report::report)
+    }
+
+    /// Returns how the tier is and what it has done since the file system was opened, if there is one.
+    pub fn tier_stats(&self) -> Option<TierStats> {
+        tier::tier_stats::stats(&self.shared, &self.shared.tier)
+    }
+
+    /// Trims all free segments of the SSDs that trim. `progress` gets how far it is, and ends it by returning false.
+    /// Returns how many bytes were trimmed.
+    ///
+    /// # Errors
+    /// [`crate::Error::Ssd`] if an SSD fails; [`ferrite_pool::Error::Cancelled`]; otherwise as [`FileSystem`].
+    pub fn trim_tier(&self, progress: ProgressWatch<'_>) -> Result<u64> {
+        trim_segments::trim_tier(&self.shared, progress)
     }
 
     /// When written data is durable.

@@ -73,3 +73,4 @@ pub use format::leaf::NAME_BYTES_MAX;
 pub use options::{ATOMIC_BYTES_MAX, DataMode, FsOptions, FsSpec, SUPER_THRESHOLD_BYTES};
 pub use store::tier_members::{OpenedSsd, TierDisk, TierOpening};
 pub use tier::tier_report::{TierReport, TierSsdReport};
+pub use tier::tier_stats::{SegmentCounts, SsdRequests, TierPageCounts, TierSsdState, TierSsdStats, TierStats};

@@ -15,10 +15,13 @@ pub(crate) mod inode_map;
 pub(crate) mod locks;
 pub(crate) mod orphans;
 pub(crate) mod reclaim;
+pub(crate) mod slot_trim;
 pub(crate) mod slots;
 pub(crate) mod snapshots;
 pub(crate) mod space;
+pub(crate) mod tier_counters;
 pub(crate) mod tier_members;
+pub(crate) mod tier_set;
 
 use std::sync::{Arc, OnceLock, Weak};
 

@@ -42,6 +42,7 @@ mod support;
 mod tables;
 mod threads;
 mod tier_crashes;
+mod tier_upkeep;
 mod tiers;
 mod times;
 mod unlisted_orphans;
@@ -126,6 +127,8 @@ bugs! {
     NameBeforeBytes = "fs: named before brought in",
     /// A file system uses an SSD that is no member of the pool (TI13).
     StrangeSsd = "fs: SSD that is no member",
+    /// A segment is trimmed before the change that frees it is durable (TI14).
+    HastyTrim = "fs: hasty trim",
     /// A segment is written behind a backup of the pool under the generation that the backup has (TI11).
     CopiedPool = "fs: SSD of a copied pool",
     /// A client that withdraws from a session keeps the pool's memory (FG10).

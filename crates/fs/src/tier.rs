@@ -28,12 +28,16 @@
 //!   until a slot was freed.
 //! - TI13. The file system has a tier once all of its SSDs are members of the pool and stamped. What a crash left before
 //!   that is undone when the file system is opened, or gains a tier.
+//! - TI14. Only free segments are trimmed: without names, and the change that took the last one is durable. A segment is
+//!   not written while it is trimmed. A trim counts as a write for TI11.
 
 pub(crate) mod clean_segments;
 pub(crate) mod destage;
 pub(crate) mod evict;
 pub(crate) mod sweep;
 pub mod tier_report;
+pub mod tier_stats;
+pub(crate) mod trim_segments;
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -61,11 +65,24 @@ pub(crate) struct TierWork {
     evict: Mutex<SweepCursor>,
     /// No dirty pages for a segment are looked for before this time, because there were too few.
     rests_until: AtomicI64,
+    /// The time of the last step that moved pages.
+    worked_at: AtomicI64,
+    /// No segments to trim are looked for before this time.
+    next_trim: AtomicI64,
 }
 
 /// Does a bounded piece of the tier's work. Returns true if there may be more.
 pub(crate) fn step_tier(files: &FileLayer, work: &TierWork) -> Result<bool> {
     let Some(slots) = files.slots.as_ref().filter(|slots| slots.failure().is_none()) else { return Ok(false) };
+    if step_pages(files, slots, work)? {
+        work.worked_at.store(files.now(), Ordering::Relaxed);
+        return Ok(true);
+    }
+    trim_segments::step_trim(files, slots, work)
+}
+
+/// Evicts or destages some pages. Returns true if it did.
+fn step_pages(files: &FileLayer, slots: &SlotStore, work: &TierWork) -> Result<bool> {
     let memory = files.memory().size();
     let free = files.free_bytes_up_to(memory);
     if free < (memory / FREE_SHARE).max(FREE_MIN) && evict::evict(files, slots, work)? > 0 {

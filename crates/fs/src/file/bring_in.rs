@@ -95,5 +95,7 @@ fn bring_in_words(files: &FileLayer, inode: &mut Inode, words: &[AwayWord]) -> R
     if !planted!("fs: named before brought in") {
         files.drain()?;
     }
-    change.commit_head(inode)
+    change.commit_head(inode)?;
+    files.slots.iter().for_each(|slots| slots.counters.brought_in_pages.add(words.len() as u64));
+    Ok(())
 }

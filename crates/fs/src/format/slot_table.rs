@@ -3,7 +3,7 @@
 //! ```text
 //! TIER stream   page 0 header   from page 1 on descriptors of 32 bytes, one for each segment
 //! header        0 magic "FTIER\0\0\0"   8 crc u32 of 12..4096   12 version u32   16 eight SSDs of 320 bytes
-//! SSD           0 uuid [16]   16 first segment u64   24 segments u64 (0: no SSD)   32 state u32 (0 joining, 1 in use)
+//! SSD           0 uuid [16]   16 first segment u64   24 segments u64 (0: no SSD)   32 state u32: 0 joining, 1 in use, 2 leaving
 //!               36 length of the address u32   40 address [280]
 //! descriptor    0 named u64 [2]: bit set = a word names the block   16 sequence u64 of what was written   24 zeros u64
 //! ```
@@ -37,6 +37,8 @@ pub(crate) enum SsdState {
     Joining = 0,
     /// It has a stamp.
     InUse = 1,
+    /// It has a stamp, and nothing is written to it any more.
+    Leaving = 2,
 }
 
 /// An SSD as the header lists it.
@@ -100,7 +102,7 @@ pub(crate) fn decode_header(page: &[u8; PAGE as usize]) -> Option<Vec<TierSsd>> 
             uuid: media.uuid,
             first: SegmentNo(media.first.get()),
             segments: media.segments.get(),
-            state: [SsdState::Joining, SsdState::InUse].get(media.state.get() as usize).copied()?,
+            state: [SsdState::Joining, SsdState::InUse, SsdState::Leaving].get(media.state.get() as usize).copied()?,
             address: std::str::from_utf8(address).ok()?.into(),
         })
     };

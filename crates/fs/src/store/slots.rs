@@ -8,32 +8,18 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use ferrite_disk::{Access, Disk};
+use ferrite_disk::Access;
 use ferrite_memory::{Memory, planted};
 use ferrite_pool::layout::PAGE;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 
-use crate::format::segment::{
-    SEGMENT_BLOCKS, SEGMENT_BYTES, SEGMENT_PAGES, SEGMENTS_AT, SegmentNo, SegmentSalt, SegmentSummary, Slot,
-};
-use crate::format::slot_table::{SlotTable, TierSsd};
+use crate::format::segment::{SEGMENT_BLOCKS, SEGMENT_PAGES, SegmentNo, SegmentSalt, SegmentSummary, Slot};
 use crate::format::word::{AwayPage, IndexWord, NamedBy};
 use crate::share::layout::shared_state::SharedState;
 use crate::store::fetched_pages::{FetchedPage, FetchedPages};
+use crate::store::tier_counters::TierCounters;
+use crate::store::tier_set::{SegmentState, TierMember, TierSet};
 use crate::{Error, Result};
-
-/// An SSD that is open.
-pub(crate) struct TierMember {
-    pub ssd: TierSsd,
-    /// `None` if it was not found, and the file system is only read.
-    pub disk: Option<Arc<dyn Disk>>,
-}
-
-impl TierMember {
-    fn disk(&self) -> Result<&dyn Disk> {
-        self.disk.as_deref().ok_or_else(|| Error::Ssd(format!("the SSD {} is not there", self.ssd.address)))
-    }
-}
 
 /// Failures in a row after which no segment is written any more.
 const FAILURES_MAX: u32 = 3;
@@ -47,31 +33,16 @@ pub(crate) enum SegmentUse {
     Cleaning,
 }
 
-/// A segment in DRAM.
-#[derive(Debug, Default)]
-struct SegmentState {
-    /// Slots that words name.
-    named: AtomicU32,
-    /// Slots that are shadows.
-    shadows: AtomicU32,
-    /// It is being written, or was and its shadows are not noted yet.
-    is_busy: AtomicBool,
-    /// It could not be written: it is not used until the file system is opened again.
-    is_bad: AtomicBool,
-    /// Of what was written to it last.
-    sequence: AtomicU64,
-}
-
 /// The slots of a file system with a tier.
 pub(crate) struct SlotStore {
-    pub table: SlotTable,
     pub salt: SegmentSalt,
-    members: Vec<TierMember>,
-    segments: Box<[SegmentState]>,
+    /// What was done since the file system was opened.
+    pub counters: TierCounters,
+    set: RwLock<Arc<TierSet>>,
     /// Of the segment written last.
     sequence: AtomicU64,
     /// The segment that is looked at next.
-    cursor: Mutex<u64>,
+    pub(super) cursor: Mutex<u64>,
     /// By page of the pool: the word of the slot with the same bytes, or 0.
     shadows: Box<[AtomicU64]>,
     /// The marks of the pages of the pool.
@@ -91,31 +62,15 @@ fn table_of<T: Default>(pages: u64) -> Box<[T]> {
 }
 
 impl SlotStore {
-    /// Reads the descriptors of a file system whose SSDs are `members`, in a pool in `memory`.
-    pub fn load(
-        memory: &dyn Memory,
-        table: SlotTable,
-        salt: SegmentSalt,
-        members: Vec<TierMember>,
-        shared_state: &Arc<SharedState>,
-    ) -> Self {
-        let count = members.iter().map(|member| member.ssd.first.0 + member.ssd.segments).max().unwrap_or(0);
-        let state = |number| {
-            let segment = SegmentNo(number);
-            let named = table.named_words(segment).map(|at| memory.load_word(at).count_ones());
-            let state = SegmentState::default();
-            state.named.store(named[0] + named[1], Ordering::Relaxed);
-            state.sequence.store(memory.load_word(table.sequence(segment)), Ordering::Relaxed);
-            state
-        };
-        let segments: Box<[SegmentState]> = (0..count).map(state).collect();
-        let last = segments.iter().map(|state| state.sequence.load(Ordering::Relaxed)).max().unwrap_or(0);
+    /// Reads the descriptors of the SSDs in `set`, of a file system in a pool in `memory`.
+    pub fn load(memory: &dyn Memory, set: TierSet, salt: SegmentSalt, shared_state: &Arc<SharedState>) -> Self {
+        set.load(memory);
+        let last = set.sequence_max();
         let pages = memory.size() / PAGE;
         Self {
-            table,
             salt,
-            members,
-            segments,
+            counters: TierCounters::default(),
+            set: RwLock::new(Arc::new(set)),
             sequence: AtomicU64::new(last),
             cursor: Mutex::new(0),
             shadows: table_of(pages),
@@ -128,25 +83,20 @@ impl SlotStore {
         }
     }
 
-    fn state(&self, segment: SegmentNo) -> &SegmentState {
-        &self.segments[segment.0 as usize]
-    }
-
-    fn member_of(&self, segment: SegmentNo) -> Option<&TierMember> {
-        self.members
-            .iter()
-            .find(|member| (member.ssd.first.0..member.ssd.first.0 + member.ssd.segments).contains(&segment.0))
+    /// Returns the SSDs as they are now.
+    pub fn set(&self) -> Arc<TierSet> {
+        Arc::clone(&self.set.read())
     }
 
     /// Returns true if an SSD has `slot`.
     pub fn has(&self, slot: Slot) -> bool {
-        slot.block() > 0 && self.member_of(slot.segment()).is_some()
+        slot.block() > 0 && self.set.read().member_of(slot.segment()).is_some()
     }
 
-    /// Returns how many segments there are, and how many of them are free.
+    /// Returns how many segments there are, and how many of them are free. Those of an SSD that leaves do not count.
     pub fn segments(&self) -> (u64, u64) {
-        let free = self.segments.iter().filter(|state| is_free(state)).count() as u64;
-        (self.segments.len() as u64, free)
+        let count = |(all, free), (_, state): (SegmentNo, &SegmentState)| (all + 1, free + u64::from(state.is_free()));
+        self.set.read().segments().fold((0, 0), count)
     }
 
     /// Takes a free segment for what is written next, with the sequence of that; `None` if none is free (TI3), or only
@@ -156,16 +106,18 @@ impl SlotStore {
         if purpose == SegmentUse::Destaging && self.segments().1 < 2 {
             return None;
         }
-        let count = self.segments.len() as u64;
+        let set = self.set();
+        let end = set.end().max(1);
         let may_be = |segment: &SegmentNo| {
-            is_free(self.state(*segment)) && self.member_of(*segment).is_some_and(|member| member.disk.is_some())
+            set.member_of(*segment).is_some_and(|member| member.is_writable()) && set.state(*segment).is_free()
         };
-        // Those that were written before come first: behind a sparse file the host has space for them.
-        let free = || (0..count).map(|step| SegmentNo((*cursor + step) % count)).filter(may_be);
-        let found = free().find(|segment| self.sequence_of(*segment) > 0).or_else(|| free().next())?;
+        // Those with old bytes come first: they need no trim then, and behind a sparse file the host has their space.
+        let free = || (0..end).map(|step| SegmentNo((*cursor + step) % end)).filter(may_be);
+        let is_untrimmed = |segment: &SegmentNo| set.state(*segment).is_untrimmed.load(Ordering::SeqCst);
+        let found = free().find(is_untrimmed).or_else(|| free().next())?;
         *cursor = found.0 + 1;
         let sequence = self.sequence.fetch_add(1, Ordering::Relaxed) + 1;
-        let state = self.state(found);
+        let state = set.state(found);
         state.is_busy.store(true, Ordering::SeqCst);
         // What was read of it before counts no more.
         state.sequence.store(sequence, Ordering::SeqCst);
@@ -174,12 +126,12 @@ impl SlotStore {
 
     /// Ends the use of a segment that was taken.
     pub fn leave_segment(&self, segment: SegmentNo) {
-        self.state(segment).is_busy.store(false, Ordering::SeqCst);
+        self.set.read().state(segment).is_busy.store(false, Ordering::SeqCst);
     }
 
     /// Returns the sequence of what was written to `segment` last.
     pub fn sequence_of(&self, segment: SegmentNo) -> u64 {
-        self.state(segment).sequence.load(Ordering::SeqCst)
+        self.set.read().state(segment).sequence.load(Ordering::SeqCst)
     }
 
     /// Writes `segment`, summary and pages. Durable on return. After three failures in a row nothing is written any more
@@ -192,7 +144,7 @@ impl SlotStore {
         match &written {
             Ok(()) => self.failures.store(0, Ordering::Relaxed),
             Err(error) => {
-                self.state(segment).is_bad.store(true, Ordering::SeqCst);
+                self.set.read().state(segment).is_bad.store(true, Ordering::SeqCst);
                 if self.failures.fetch_add(1, Ordering::Relaxed) + 1 >= FAILURES_MAX {
                     *self.failure.lock() = Some(error.to_string());
                 }
@@ -206,6 +158,11 @@ impl SlotStore {
         self.may_be_copied.store(true, Ordering::SeqCst);
     }
 
+    /// Returns true if the pool may have been copied since.
+    pub fn has_copy_note(&self) -> bool {
+        self.may_be_copied.load(Ordering::SeqCst)
+    }
+
     /// Returns true once for each such note, or several.
     pub fn take_copy_note(&self) -> bool {
         self.may_be_copied.swap(false, Ordering::SeqCst)
@@ -216,15 +173,12 @@ impl SlotStore {
         self.failure.lock().clone()
     }
 
-    /// Returns the SSDs.
-    pub fn members(&self) -> &[TierMember] {
-        &self.members
-    }
-
     fn write_and_flush(&self, segment: SegmentNo, bytes: &[u8]) -> Result<()> {
-        let member = self.member_of(segment).ok_or(Error::PastEnd)?;
-        let at = SEGMENTS_AT + (segment.0 - member.ssd.first.0) * SEGMENT_BYTES;
+        let set = self.set();
+        let member = set.member_of(segment).ok_or(Error::PastEnd)?;
+        let at = member.offset(segment);
         let disk = member.disk()?;
+        set.state(segment).is_untrimmed.store(true, Ordering::SeqCst);
         disk.write(at, bytes, Access::Cached).map_err(|error| ssd_error(member, at, &error))?;
         planted!("fs: unflushed segment" => return Ok(()));
         disk.flush().map_err(|error| ssd_error(member, at, &error))
@@ -254,16 +208,17 @@ impl SlotStore {
     }
 
     fn read_run(&self, first: Slot, count: usize) -> Result<Vec<u8>> {
-        let member = self.member_of(first.segment()).ok_or_else(|| self.damage(first))?;
-        let block = (first.segment().0 - member.ssd.first.0) * SEGMENT_BLOCKS + first.block();
-        let at = SEGMENTS_AT + block * PAGE;
+        let set = self.set();
+        let member = set.member_of(first.segment()).ok_or_else(|| self.damage(first))?;
+        let at = member.offset(first.segment()) + first.block() * PAGE;
         let mut bytes = vec![0; count * PAGE as usize];
         member.disk()?.read(at, &mut bytes).map_err(|error| ssd_error(member, at, &error))?;
         Ok(bytes)
     }
 
     fn damage(&self, slot: Slot) -> Error {
-        let address = self.member_of(slot.segment()).map_or("an SSD that is not there", |member| &member.ssd.address);
+        let set = self.set();
+        let address = set.member_of(slot.segment()).map_or("an SSD that is not there", |member| &member.ssd.address);
         Error::Ssd(format!("{address}: block {} of segment {} is damaged", slot.block(), slot.segment().0))
     }
 
@@ -281,7 +236,8 @@ impl SlotStore {
 
     /// Counts a slot that a committed change let a word name, or that one names no more.
     pub fn note_named(&self, slot: Slot, is_named: bool) {
-        let named = &self.state(slot.segment()).named;
+        let set = self.set.read();
+        let named = &set.state(slot.segment()).named;
         if is_named {
             named.fetch_add(1, Ordering::SeqCst);
             return;
@@ -305,7 +261,7 @@ impl SlotStore {
             return;
         }
         let word = IndexWord::away(page).0;
-        self.state(page.slot.segment()).shadows.fetch_add(1, Ordering::SeqCst);
+        self.set.read().state(page.slot.segment()).shadows.fetch_add(1, Ordering::SeqCst);
         self.shadowed.fetch_add(1, Ordering::SeqCst);
         let set = self.shadows[index(place)].compare_exchange(0, word, Ordering::SeqCst, Ordering::SeqCst);
         if set.is_err() {
@@ -316,13 +272,14 @@ impl SlotStore {
     /// Returns how many pages the SSDs have room for, and how many more: a clean page can leave the pool, and its slot is
     /// taken already. The room of two segments is for cleaning.
     pub fn room(&self) -> (u64, u64) {
-        let all = (self.segments.len() as u64 * SEGMENT_PAGES).saturating_sub(2 * SEGMENT_PAGES);
+        let all = (self.segments().0 * SEGMENT_PAGES).saturating_sub(2 * SEGMENT_PAGES);
         (all, all.saturating_sub(self.named()))
     }
 
     /// Returns how many slots words name: the pages that are away.
     pub fn named(&self) -> u64 {
-        self.segments.iter().map(|state| u64::from(state.named.load(Ordering::SeqCst))).sum()
+        let set = self.set.read();
+        set.members().iter().flat_map(|member| set.states_of(member)).map(SegmentState::named).sum()
     }
 
     /// Returns how many pages of the pool are clean, or were until they were stored to.
@@ -353,7 +310,7 @@ impl SlotStore {
 
     fn drop_shadow_word(&self, word: u64) {
         if let Some(page) = away_of(word) {
-            self.state(page.slot.segment()).shadows.fetch_sub(1, Ordering::SeqCst);
+            self.set.read().state(page.slot.segment()).shadows.fetch_sub(1, Ordering::SeqCst);
             self.shadowed.fetch_sub(1, Ordering::SeqCst);
         }
     }
@@ -371,20 +328,19 @@ impl SlotStore {
 
     /// Returns true if `segment` is free.
     pub fn is_free(&self, segment: SegmentNo) -> bool {
-        is_free(self.state(segment))
+        self.set.read().state(segment).is_free()
     }
 
     /// Returns the sparsest segments, whose named slots together are `most` at most. None of them is free or being
     /// written.
     pub fn sparse(&self, most: u64) -> Vec<SegmentNo> {
-        let named = |state: &SegmentState| u64::from(state.named.load(Ordering::SeqCst));
-        let used = |state: &SegmentState| named(state) + u64::from(state.shadows.load(Ordering::SeqCst));
         let may_be =
-            |state: &SegmentState| (1..SEGMENT_PAGES).contains(&used(state)) && !state.is_busy.load(Ordering::SeqCst);
-        let mut sparse: Vec<(u64, u64, SegmentNo)> = (0..)
-            .zip(&self.segments)
+            |state: &SegmentState| (1..SEGMENT_PAGES).contains(&state.used()) && !state.is_busy.load(Ordering::SeqCst);
+        let set = self.set.read();
+        let mut sparse: Vec<(u64, u64, SegmentNo)> = set
+            .segments()
             .filter(|(_, state)| may_be(state))
-            .map(|(number, state)| (used(state), named(state), SegmentNo(number)))
+            .map(|(segment, state)| (state.used(), state.named(), segment))
             .collect();
         sparse.sort_unstable();
         let mut sum = 0;
@@ -397,7 +353,7 @@ impl SlotStore {
 
     /// Returns which blocks of `segment` words name, as bits.
     pub fn named_in(&self, memory: &dyn Memory, segment: SegmentNo) -> [u64; 2] {
-        self.table.named_words(segment).map(|at| memory.load_word(at))
+        self.set.read().table.named_words(segment).map(|at| memory.load_word(at))
     }
 
     /// Reads `segment`, its summary and all of its blocks.
@@ -427,13 +383,6 @@ impl SlotStore {
     }
 }
 
-fn is_free(state: &SegmentState) -> bool {
-    state.named.load(Ordering::SeqCst) == 0
-        && state.shadows.load(Ordering::SeqCst) == 0
-        && !state.is_busy.load(Ordering::SeqCst)
-        && !state.is_bad.load(Ordering::SeqCst)
-}
-
 fn index(place: u64) -> usize {
     (place / PAGE) as usize
 }
@@ -445,6 +394,6 @@ fn away_of(word: u64) -> Option<AwayPage> {
     }
 }
 
-fn ssd_error(member: &TierMember, at: u64, error: &ferrite_memory::Error) -> Error {
+pub(crate) fn ssd_error(member: &TierMember, at: u64, error: &ferrite_memory::Error) -> Error {
     Error::Ssd(format!("{} at byte {at}: {error}", member.ssd.address))
 }

@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use ferrite_disk::Disk;
+use ferrite_disk::{Disk, StatsDisk};
 use ferrite_memory::{Scheme, planted};
 use ferrite_pool::disk_stamp::{DiskStamp, StampEnds};
 use ferrite_pool::layout::PAGE;
@@ -20,7 +20,8 @@ use crate::format::segment::{SEGMENT_BYTES, SEGMENTS_AT, SegmentNo, SegmentSalt}
 use crate::format::shape::FsShape;
 use crate::format::slot_table::{SlotTable, SsdState, TIER_ROLE, TIER_SSDS_MAX, TierSsd, decode_header, encode_header};
 use crate::share::layout::shared_state::SharedState;
-use crate::store::slots::{SlotStore, TierMember};
+use crate::store::slots::SlotStore;
+use crate::store::tier_set::{TierMember, TierSet};
 use crate::{Error, Result};
 
 const MAGIC: [u8; 8] = *b"FERRTIER";
@@ -110,10 +111,11 @@ pub(crate) fn load_slots(
     for ssd in &tier.ssds {
         let found = find(&tier, ssd, is_read_only, opening);
         let disk = if is_read_only { found.ok() } else { Some(found?) };
-        members.push(TierMember { ssd: ssd.clone(), disk });
+        members.push(TierMember { ssd: ssd.clone(), disk: disk.map(|disk| Arc::new(StatsDisk::new(disk))) });
     }
     let salt = SegmentSalt { pool: pool.superblock().uuid, tag: tag.generation };
-    Ok(Some(SlotStore::load(pool.memory(), tier.table, salt, members, shared_state)))
+    let set = TierSet::new(tier.table, members);
+    Ok(Some(SlotStore::load(pool.memory(), set, salt, shared_state)))
 }
 
 /// Opens `ssd` and compares its stamp with the pool's, and moves both on, unless it is only read (TI11).
@@ -151,13 +153,14 @@ pub(crate) fn renew_ties(pool: &Pool, tag: &Tag, slots: &SlotStore, nonce: u16) 
     if planted!("fs: SSD of a copied pool") || !slots.take_copy_note() {
         return Ok(());
     }
-    let renewed =
-        slots.members().iter().filter_map(|member| Some((&member.ssd, member.disk.as_deref()?))).try_for_each(
-            |(ssd, disk)| match tie::advance(&TierTag::read(pool, tag)?.ends(ssd, disk, nonce), nonce)?.is_good() {
-                true => Ok(()),
-                false => Err(Error::Ssd(format!("{} got another stamp meanwhile", ssd.address))),
-            },
-        );
+    let set = slots.set();
+    let there = set.members().iter().filter(|member| member.disk.is_some());
+    let renewed = there.map(|member| (&member.ssd, member.disk())).try_for_each(|(ssd, disk)| {
+        match tie::advance(&TierTag::read(pool, tag)?.ends(ssd, disk?, nonce), nonce)?.is_good() {
+            true => Ok(()),
+            false => Err(Error::Ssd(format!("{} got another stamp meanwhile", ssd.address))),
+        }
+    });
     if renewed.is_err() {
         slots.note_copy();
     }

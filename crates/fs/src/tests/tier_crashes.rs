@@ -79,7 +79,7 @@ fn clean_sparse(fs: &FileSystem) {
     assert!(clean_segments::clean(fs, slots, &fs.tier).expect("nothing fails"), "none was cleaned");
 }
 
-static CASES: [Case; 17] = [
+static CASES: [Case; 18] = [
     whole("destage", usual, |fs| fs.drain_tier().expect("drained")),
     whole("evict", clean, send_away),
     mixed("overwrite of clean pages, and evict", clean, |fs| {
@@ -120,6 +120,20 @@ static CASES: [Case; 17] = [
             fs.unlink(Ino::ROOT, b"big").expect("it goes");
         },
         run_steps,
+    ),
+    whole(
+        "trim",
+        |fs| {
+            away(fs);
+            // A segment with this file alone.
+            put(fs, at(fs, "a"), 0, 4096, 7);
+            fs.flush().expect("flushed");
+            send_away(fs);
+        },
+        |fs| {
+            fs.unlink(Ino::ROOT, b"a").expect("it goes");
+            assert!(fs.trim_tier(&mut |_| true).expect("trimmed") > 0);
+        },
     ),
     mixed("reuse of a segment", away, |fs| {
         // More than the SSD has room for beside what was there.
@@ -187,6 +201,7 @@ fn canary_planted_bugs_of_the_tier_are_found() {
         (Bug::UnmarkedSlot, "evict"),
         (Bug::StoredPage, "overwrite of clean pages, and evict"),
         (Bug::NameBeforeBytes, "bring in"),
+        (Bug::HastyTrim, "trim"),
     ] {
         assert!(is_found(bug, name), "{bug:?} was not found by {name:?}");
     }

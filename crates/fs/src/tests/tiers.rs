@@ -51,24 +51,25 @@ pub fn step(fs: &FileSystem, what: u8) {
 }
 
 /// A file system with a tier of one SSD.
-struct TieredWorld {
-    memory: Arc<LyingMemory>,
-    ssd: TierDisk,
+pub struct TieredWorld {
+    pub memory: Arc<LyingMemory>,
+    pub ssd: TierDisk,
 }
 
 impl TieredWorld {
-    fn new(pool_bytes: u64, ssd_bytes: u64) -> Self {
+    pub fn new(pool_bytes: u64, ssd_bytes: u64) -> Self {
         let (memory, ssd) = (new_memory(Model::MAPPED, pool_bytes), ssd(ssd_bytes));
         add(&memory, &ssd);
         Self { memory, ssd }
     }
 
-    fn open(&self) -> Arc<FileSystem> {
+    pub fn open(&self) -> Arc<FileSystem> {
         open(&self.memory, None, Some(&self.ssd)).expect("it opens")
     }
 }
 
-fn bytes(seed: u64, len: usize) -> Vec<u8> {
+/// Returns bytes that no other seed has.
+pub fn bytes(seed: u64, len: usize) -> Vec<u8> {
     let mut state = seed * 2 + 1;
     let mut next = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -77,7 +78,8 @@ fn bytes(seed: u64, len: usize) -> Vec<u8> {
     (0..len).map(|_| next()).collect()
 }
 
-fn make(fs: &FileSystem, name: &str) -> Ino {
+/// Makes an empty file.
+pub fn make(fs: &FileSystem, name: &str) -> Ino {
     fs.create_file(Ino::ROOT, name.as_bytes(), &new(FileKind::File)).expect("made").ino
 }
 
@@ -88,7 +90,8 @@ pub fn send_away(fs: &FileSystem) {
     while evict::evict(fs, slots, &fs.tier).expect("evicted") > 0 {}
 }
 
-fn away_pages(fs: &FileSystem) -> u64 {
+/// Returns how many pages are on SSDs only.
+pub fn away_pages(fs: &FileSystem) -> u64 {
     fs.slots.as_ref().expect("a tier").named()
 }
 

@@ -47,9 +47,12 @@ pub(crate) fn clean(files: &FileLayer, slots: &SlotStore, work: &TierWork) -> Re
         let moved = move_to(files, slots, segment, sequence, &mut moving);
         slots.leave_segment(segment);
         moved?;
+        slots.counters.moved_pages.add(moving.pages.len() as u64);
     }
     victims.iter().for_each(|victim| slots.forget_shadows_in(*victim));
-    Ok(victims.iter().filter(|victim| slots.is_free(**victim)).count() > 1)
+    let cleaned = victims.iter().filter(|victim| slots.is_free(**victim)).count();
+    slots.counters.cleaned_segments.add(cleaned as u64);
+    Ok(cleaned > 1)
 }
 
 /// Reads what words name of `victim`.

@@ -80,6 +80,8 @@ fn destage_to(
         // The pages stay dirty, and another segment is tried.
         return Ok(slots.failure().is_none());
     }
+    slots.counters.destaged_segments.add(1);
+    slots.counters.destaged_pages.add(pages.len() as u64);
     for (swept, away) in pages.iter().zip(aways) {
         // The page may be another file's by now, and its word may be anything.
         let _reading = files.locks.read(swept.ino);

@@ -28,6 +28,7 @@ pub(crate) fn evict(files: &FileLayer, slots: &SlotStore, work: &TierWork) -> Re
             break;
         }
     }
+    slots.counters.evicted_pages.add(evicted);
     Ok(evicted)
 }
 

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::format::segment::SEGMENT_BYTES;
 use crate::store::slots::SlotStore;
+use crate::store::tier_set::TierMember;
 
 /// An SSD of a tier.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,13 +39,13 @@ pub struct TierReport {
 /// Returns the report on `slots`.
 pub(crate) fn report(slots: &SlotStore) -> TierReport {
     let (segments, free_segments) = slots.segments();
-    let ssd = |member: &crate::store::slots::TierMember| TierSsdReport {
+    let ssd = |member: &TierMember| TierSsdReport {
         address: member.ssd.address.clone(),
         bytes: member.ssd.segments * SEGMENT_BYTES,
         is_there: member.disk.is_some(),
     };
     TierReport {
-        ssds: slots.members().iter().map(ssd).collect(),
+        ssds: slots.set().members().iter().map(|member| ssd(member)).collect(),
         segments,
         free_segments,
         away_bytes: slots.named() * PAGE,
