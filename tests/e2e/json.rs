@@ -123,6 +123,8 @@ fn of_a_pool_at_rest(page: &mut Page, at: &dyn Fn(&str) -> String) {
     page.tells("File system", &json(&["fs", "create", pool, "f"]));
     fs::File::create(at("ssd")).and_then(|file| file.set_len(8 << 20)).expect("made");
     page.tells("File system", &json(&["fs", "tier", "add", pool, "f", "--ssd", &at("ssd")]));
+    page.tells("Tier", &json(&["fs", "tier", "stat", pool, "f"]));
+    page.tells("SSD of a tier", &json(&["fs", "tier", "list", pool, "f"]));
     fs::write(at("bytes"), "bytes").expect("written");
     page.tells("Tag", &json(&["tag", "put", pool, "b", &at("bytes")]));
     page.tells("Tag", &json(&["tag", "list", pool]));

@@ -3,6 +3,7 @@
 mod folder;
 mod request;
 mod service;
+mod tier_service;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Metadata;
@@ -26,6 +27,7 @@ use crate::member_opener::AddressOpener;
 
 pub use request::{FS, FsReport, FsRequest, Mounting, SeenMount, Which};
 pub use service::FilesService;
+pub use tier_service::TierRequest;
 
 /// The fewest threads of a mount.
 const THREADS_MIN: usize = 2;
@@ -277,18 +279,6 @@ impl Filesystems {
         };
         let ssds: Vec<TierDisk> = ssds.iter().map(opened).collect::<Result<_, Failure>>()?;
         Ok(FileSystem::add_tier(&self.pool, name, &ssds, lose, machine::random() as u16)?)
-    }
-
-    /// Destages all content of the mounted file system `name` that may leave the pool.
-    ///
-    /// # Errors
-    /// The failure of a file system that is not mounted, or of its SSDs.
-    pub fn drain(&self, name: &str) -> Result<(), Failure> {
-        let fs = Arc::clone(&self.mounted().get(name).ok_or_else(|| not_mounted(name))?.fs);
-        if fs.tier().is_none() {
-            return Err(Failure::refused(format!("{name:?} has no SSDs: `ferrite fs tier add` gives it some")));
-        }
-        Ok(fs.drain_tier()?)
     }
 
     /// Refuses a file system that was found by a mount of another process: an earlier pool at the same path has mounts

@@ -15,8 +15,8 @@ use crate::store::tier_members::{self, TierDisk, TierOpening};
 use crate::tier::{self, trim_segments};
 use crate::tree::{create, inode_lifetime, lookup, remove, rename, setattr, statfs, xattr};
 use crate::{
-    Allocate, Attr, Credentials, DataMode, DirEntry, FsOptions, FsSpec, Ino, ListedEntry, NewFile, Rename, Result,
-    Seek, SetAttr, SetXattr, Statfs, TierReport, TierStats, reclaim,
+    Allocate, Attr, CleaningGoal, Credentials, DataMode, DirEntry, FsOptions, FsSpec, Ino, ListedEntry, NewFile,
+    Rename, Result, Seek, SetAttr, SetXattr, Statfs, TierReport, TierStats, reclaim,
 };
 
 /// The name of a file system that has its pool for itself.
@@ -134,6 +134,15 @@ impl FileSystem {
     /// [`crate::Error::Ssd`] if an SSD fails; [`ferrite_pool::Error::Cancelled`]; otherwise as [`FileSystem`].
     pub fn trim_tier(&self, progress: ProgressWatch<'_>) -> Result<u64> {
         trim_segments::trim_tier(&self.shared, progress)
+    }
+
+    /// Moves the pages of sparse segments together until `goal` is reached, or no more segments become free. `progress`
+    /// gets how many were cleaned, and ends it by returning false.
+    ///
+    /// # Errors
+    /// [`crate::Error::Ssd`] if an SSD fails; [`ferrite_pool::Error::Cancelled`]; otherwise as [`FileSystem`].
+    pub fn clean_tier(&self, goal: CleaningGoal, progress: ProgressWatch<'_>) -> Result<()> {
+        tier::clean_tier(&self.shared, &self.shared.tier, goal, progress)
     }
 
     /// When written data is durable.

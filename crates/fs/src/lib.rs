@@ -72,5 +72,6 @@ pub use format::attr::{Attr, FileKind, FsClock, Ino, Time};
 pub use format::leaf::NAME_BYTES_MAX;
 pub use options::{ATOMIC_BYTES_MAX, DataMode, FsOptions, FsSpec, SUPER_THRESHOLD_BYTES};
 pub use store::tier_members::{OpenedSsd, TierDisk, TierOpening};
+pub use tier::CleaningGoal;
 pub use tier::tier_report::{TierReport, TierSsdReport};
 pub use tier::tier_stats::{SegmentCounts, SsdRequests, TierPageCounts, TierSsdState, TierSsdStats, TierStats};

@@ -42,6 +42,7 @@ pub(crate) mod trim_segments;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use ferrite_pool::layout::{CHUNK, PAGE};
+use ferrite_pool::{Progress, ProgressWatch};
 use parking_lot::Mutex;
 
 use crate::file::FileLayer;
@@ -57,6 +58,18 @@ const FREE_SHARE: u64 = 64;
 const REST_NS: i64 = 1_000_000_000;
 /// Bytes that are kept free at least.
 const FREE_MIN: u64 = 2 * CHUNK;
+
+/// The part of all segments that is free after a cleaning that a user asks for.
+const CLEANED_SHARE: u64 = 10;
+
+/// How far segments are cleaned when a user asks for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CleaningGoal {
+    /// Until a tenth of all segments is free.
+    Usual,
+    /// Until no more segments become free.
+    All,
+}
 
 /// Where the sweeps over all files are.
 #[derive(Debug, Default)]
@@ -128,4 +141,27 @@ pub(crate) fn drain_tier(files: &FileLayer, work: &TierWork) -> Result<()> {
             return Ok(());
         }
     }
+}
+
+/// See [`crate::FileSystem::clean_tier`].
+pub(crate) fn clean_tier(
+    files: &FileLayer,
+    work: &TierWork,
+    goal: CleaningGoal,
+    progress: ProgressWatch<'_>,
+) -> Result<()> {
+    let Some(slots) = &files.slots else { return Ok(()) };
+    files.refuse_if_read_only()?;
+    let before = slots.counters.cleaned_segments.get();
+    let is_reached = || {
+        let (all, free) = slots.segments();
+        goal == CleaningGoal::Usual && free * CLEANED_SHARE >= all
+    };
+    while !is_reached() && clean_segments::clean(files, slots, work)? {
+        let done = slots.counters.cleaned_segments.get() - before;
+        if !progress(Progress { done, total: 0, what: "cleaning segments".into() }) {
+            return Err(ferrite_pool::Error::Cancelled("the cleaning").into());
+        }
+    }
+    Ok(())
 }

@@ -7,6 +7,8 @@ use ferrite_fs::{DataMode, Statfs, TierReport};
 use ferrite_owner::{NamedPlaces, TypedRequest};
 use serde::{Deserialize, Serialize};
 
+use super::tier_service::TierRequest;
+
 /// How a file system is mounted.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Mounting {
@@ -86,6 +88,13 @@ pub enum FsRequest {
     },
     /// Destages all content of a mounted file system that may leave the pool; an [`FsReport`].
     Drain(Which),
+    /// Looks at the tier of a file system, or maintains it.
+    Tier {
+        /// The file system.
+        which: Which,
+        /// What to do.
+        tier: TierRequest,
+    },
     /// Removes a file system that is not mounted.
     Remove {
         /// The name of the file system.
@@ -109,7 +118,9 @@ impl FsRequest {
     pub fn file_system(&self) -> Option<&str> {
         match self {
             Self::Remove { name } | Self::Mount { name, .. } | Self::AddSsds { name, .. } => Some(name),
-            Self::Unmount(which) | Self::Stat(which) | Self::Drain(which) => Some(&which.name),
+            Self::Unmount(which) | Self::Stat(which) | Self::Drain(which) | Self::Tier { which, .. } => {
+                Some(&which.name)
+            }
             Self::List | Self::Create { .. } => None,
         }
     }

@@ -6,7 +6,8 @@ use ferrite_fs::FilesOwner;
 use ferrite_fs::share::layout::request::SHARE;
 use ferrite_owner::services::{parse, reply};
 use ferrite_owner::{
-    EndedConnection, Removal, RunningService, Service, ServiceCall, ServicePool, ServiceReply, TypedRequest,
+    EndedConnection, ProgressCall, Removal, RunningService, Service, ServiceCall, ServicePool, ServiceReply,
+    TypedRequest,
 };
 use ferrite_pool::check::{MovedRange, TagFindings, TagOwner};
 use ferrite_pool::{Failure, Pool, Tag, TagKind};
@@ -66,7 +67,7 @@ impl RunningService for Filesystems {
         }
         let request: FsRequest = parse(FS, call.request)?;
         call.view.map_or(Ok(()), |view| view.ensure_shared(&request.places()))?;
-        self.perform(request)
+        self.perform(request, call.progress)
     }
 
     fn connection_ended(&self, ended: &EndedConnection<'_>) {
@@ -83,8 +84,12 @@ impl RunningService for Filesystems {
 }
 
 impl Filesystems {
-    fn perform(&self, request: FsRequest) -> Result<ServiceReply, Failure> {
-        if let FsRequest::Unmount(which) | FsRequest::Stat(which) | FsRequest::Drain(which) = &request {
+    fn perform(&self, request: FsRequest, progress: ProgressCall<'_>) -> Result<ServiceReply, Failure> {
+        if let FsRequest::Unmount(which)
+        | FsRequest::Stat(which)
+        | FsRequest::Drain(which)
+        | FsRequest::Tier { which, .. } = &request
+        {
             self.ensure_ours(which)?;
         }
         let wanted = matches!(request, FsRequest::Mount { .. });
@@ -114,6 +119,7 @@ impl Filesystems {
                 self.drain(&name)?;
                 reply(&self.report(&name)?)
             }
+            FsRequest::Tier { which: Which { name, .. }, tier } => self.perform_tier(&name, tier, progress),
             FsRequest::Remove { name } => reply(&self.remove(&name)?),
             FsRequest::Mount { name, mounting } => reply(&self.mount(&name, &mounting)?),
             FsRequest::Unmount(Which { name, .. }) => reply(&self.unmount(&name)?),
