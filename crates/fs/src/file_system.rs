@@ -5,14 +5,16 @@ mod client_service;
 use std::ops::Range;
 use std::sync::Arc;
 
+use ferrite_disk::Disk;
 use ferrite_memory::Memory;
 use ferrite_pool::{Format, Freeze, Pool, ProgressWatch, Tag};
 
 use crate::file::{allocate, fsync, read, write};
 use crate::share::shared_files::SharedFiles;
 use crate::store::create_fs;
-use crate::store::tier_members::{self, TierDisk, TierOpening};
-use crate::tier::{self, trim_segments};
+use crate::store::tier_joining;
+use crate::store::tier_members::{TierDisk, TierOpening};
+use crate::tier::{self, evacuate, trim_segments};
 use crate::tree::{create, inode_lifetime, lookup, remove, rename, setattr, statfs, xattr};
 use crate::{
     Allocate, Attr, CleaningGoal, Credentials, DataMode, DirEntry, FsOptions, FsSpec, Ino, ListedEntry, NewFile,
@@ -91,7 +93,37 @@ impl FileSystem {
     /// [`crate::Error::Refused`] for one that is too small or may hold data; [`crate::Error::NoSpace`] if the pool has no
     /// room for their table.
     pub fn add_tier(pool: &Pool, name: &str, ssds: &[TierDisk], lose: Option<u64>, nonce: u16) -> Result<()> {
-        tier_members::add_tier(pool, name, ssds, lose, nonce)
+        tier_joining::add_tier(pool, name, ssds, lose, nonce)
+    }
+
+    /// Gives the open file system more SSDs. Durable on return, or not done. `lose` and `nonce` are as in
+    /// [`FileSystem::add_tier`].
+    ///
+    /// # Errors
+    /// [`crate::Error::Unsupported`] if it has no tier; otherwise as [`FileSystem::add_tier`] and [`FileSystem`].
+    pub fn add_ssds(&self, ssds: &[TierDisk], lose: Option<u64>, nonce: u16) -> Result<()> {
+        tier_joining::add_ssds(&self.shared, ssds, lose, nonce)
+    }
+
+    /// Uses all of the SSD at `address`, which became larger and was opened again as `disk`. Returns how many bytes it
+    /// gained for pages. Durable on return, or not done.
+    ///
+    /// # Errors
+    /// [`crate::Error::Refused`] if the file system has no such SSD, if `disk` is another one, or if it was not the last one
+    /// that was added; [`crate::Error::NoSpace`] if the pool has no room for its table; otherwise as [`FileSystem`].
+    pub fn grow_ssd(&self, address: &str, disk: &Arc<dyn Disk>, nonce: u16) -> Result<u64> {
+        tier_joining::grow_ssd(&self.shared, address, disk, nonce)
+    }
+
+    /// Removes the SSD at `address` while the file system is used: its pages move to the other SSDs or to the pool. Durable on
+    /// return. After a failure or a crash nothing is lost, and the same call goes on. `progress` gets how far it is in
+    /// bytes, and ends it by returning false.
+    ///
+    /// # Errors
+    /// [`crate::Error::Refused`] if the file system has no such SSD, or no room for its pages; [`crate::Error::Ssd`] if an SSD
+    /// fails; [`ferrite_pool::Error::Cancelled`]; otherwise as [`FileSystem`].
+    pub fn remove_ssd(&self, address: &str, progress: ProgressWatch<'_>) -> Result<()> {
+        evacuate::remove_ssd(&self.shared, &self.shared.tier, address, progress)
     }
 
     /// Makes a pool in `memory` with one empty file system in it, and opens that: for programs that want files for as

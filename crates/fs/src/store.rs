@@ -20,6 +20,8 @@ pub(crate) mod slots;
 pub(crate) mod snapshots;
 pub(crate) mod space;
 pub(crate) mod tier_counters;
+pub(crate) mod tier_joining;
+pub(crate) mod tier_leaving;
 pub(crate) mod tier_members;
 pub(crate) mod tier_set;
 

@@ -42,6 +42,7 @@ mod support;
 mod tables;
 mod threads;
 mod tier_crashes;
+mod tier_member_crashes;
 mod tier_upkeep;
 mod tiers;
 mod times;
@@ -127,6 +128,10 @@ bugs! {
     NameBeforeBytes = "fs: named before brought in",
     /// A file system uses an SSD that is no member of the pool (TI13).
     StrangeSsd = "fs: SSD that is no member",
+    /// An SSD is listed as in use before it has a stamp (TI15).
+    EarlyUse = "fs: SSD in use before its stamp",
+    /// An SSD is forgotten while words name its slots (TI16).
+    EarlyForget = "fs: SSD forgotten before its names",
     /// A segment is trimmed before the change that frees it is durable (TI14).
     HastyTrim = "fs: hasty trim",
     /// A segment is written behind a backup of the pool under the generation that the backup has (TI11).

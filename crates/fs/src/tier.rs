@@ -30,9 +30,16 @@
 //!   that is undone when the file system is opened, or gains a tier.
 //! - TI14. Only free segments are trimmed: without names, and the change that took the last one is durable. A segment is
 //!   not written while it is trimmed. A trim counts as a write for TI11.
+//! - TI15. An SSD that joins a tier is listed as joining, made a member of the pool and stamped, and then listed as in use.
+//!   Segments on it are written only after that. So each name leads to an SSD that is stamped.
+//! - TI16. An SSD that leaves is listed so. From then on it gets no shadows and no names, and its pages move (TI2). It is a
+//!   member of the pool until it has no names; then the table forgets it, and its stamp is erased last. What a crash left
+//!   goes on with the next removal, or ends when the file system is opened.
+//! - TI17. The table has room for an SSD that grew, and lists it so, before the first of its new segments is written.
 
 pub(crate) mod clean_segments;
 pub(crate) mod destage;
+pub(crate) mod evacuate;
 pub(crate) mod evict;
 pub(crate) mod sweep;
 pub mod tier_report;

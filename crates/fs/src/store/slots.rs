@@ -11,9 +11,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use ferrite_disk::Access;
 use ferrite_memory::{Memory, planted};
 use ferrite_pool::layout::PAGE;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use crate::format::segment::{SEGMENT_BLOCKS, SEGMENT_PAGES, SegmentNo, SegmentSalt, SegmentSummary, Slot};
+use crate::format::slot_table::SsdState;
 use crate::format::word::{AwayPage, IndexWord, NamedBy};
 use crate::share::layout::shared_state::SharedState;
 use crate::store::fetched_pages::{FetchedPage, FetchedPages};
@@ -39,6 +40,8 @@ pub(crate) struct SlotStore {
     /// What was done since the file system was opened.
     pub counters: TierCounters,
     set: RwLock<Arc<TierSet>>,
+    /// One caller at a time changes the SSDs.
+    membership: Mutex<()>,
     /// Of the segment written last.
     sequence: AtomicU64,
     /// The segment that is looked at next.
@@ -71,6 +74,7 @@ impl SlotStore {
             salt,
             counters: TierCounters::default(),
             set: RwLock::new(Arc::new(set)),
+            membership: Mutex::new(()),
             sequence: AtomicU64::new(last),
             cursor: Mutex::new(0),
             shadows: table_of(pages),
@@ -86,6 +90,21 @@ impl SlotStore {
     /// Returns the SSDs as they are now.
     pub fn set(&self) -> Arc<TierSet> {
         Arc::clone(&self.set.read())
+    }
+
+    /// Lets the caller change the SSDs until the guard is dropped.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if another caller does.
+    pub fn changing(&self) -> Result<MutexGuard<'_, ()>> {
+        let why = "SSDs of the file system are being added, grown or removed: wait for that, or stop it first";
+        self.membership.try_lock().ok_or_else(|| Error::Refused(why.into()))
+    }
+
+    /// Replaces the SSDs. Shadows that are being set are set before that.
+    pub fn replace(&self, change: impl FnOnce(&TierSet) -> TierSet) {
+        let mut set = self.set.write();
+        *set = Arc::new(change(&set));
     }
 
     /// Returns true if an SSD has `slot`.
@@ -261,10 +280,16 @@ impl SlotStore {
             return;
         }
         let word = IndexWord::away(page).0;
-        self.set.read().state(page.slot.segment()).shadows.fetch_add(1, Ordering::SeqCst);
+        // While this guard is held, the SSD does not begin to leave (TI16).
+        let set = self.set.read();
+        if set.member_of(page.slot.segment()).is_none_or(|member| member.ssd.state == SsdState::Leaving) {
+            return;
+        }
+        set.state(page.slot.segment()).shadows.fetch_add(1, Ordering::SeqCst);
         self.shadowed.fetch_add(1, Ordering::SeqCst);
-        let set = self.shadows[index(place)].compare_exchange(0, word, Ordering::SeqCst, Ordering::SeqCst);
-        if set.is_err() {
+        let is_set = self.shadows[index(place)].compare_exchange(0, word, Ordering::SeqCst, Ordering::SeqCst).is_ok();
+        drop(set);
+        if !is_set {
             self.drop_shadow_word(word);
         }
     }
@@ -317,9 +342,18 @@ impl SlotStore {
 
     /// Forgets all shadows that lie in `segment`.
     pub fn forget_shadows_in(&self, segment: SegmentNo) {
+        self.forget_shadows_if(|of| of == segment);
+    }
+
+    /// Forgets all shadows that lie on `member`.
+    pub fn forget_shadows_of(&self, member: &TierMember) {
+        self.forget_shadows_if(|of| member.has(of));
+    }
+
+    fn forget_shadows_if(&self, is_wanted: impl Fn(SegmentNo) -> bool) {
         for shadow in &self.shadows {
             let word = shadow.load(Ordering::SeqCst);
-            let is_in = away_of(word).is_some_and(|page| page.slot.segment() == segment);
+            let is_in = away_of(word).is_some_and(|page| is_wanted(page.slot.segment()));
             if is_in && shadow.compare_exchange(word, 0, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
                 self.drop_shadow_word(word);
             }
@@ -354,6 +388,12 @@ impl SlotStore {
     /// Returns which blocks of `segment` words name, as bits.
     pub fn named_in(&self, memory: &dyn Memory, segment: SegmentNo) -> [u64; 2] {
         self.set.read().table.named_words(segment).map(|at| memory.load_word(at))
+    }
+
+    /// Returns true if a word names `slot`.
+    pub fn is_named(&self, memory: &dyn Memory, slot: Slot) -> bool {
+        let (at, mask) = self.set.read().table.named_bit(slot);
+        memory.load_word(at) & mask != 0
     }
 
     /// Reads `segment`, its summary and all of its blocks.

@@ -108,11 +108,42 @@ pub(crate) struct TierSet {
 impl TierSet {
     /// Returns the set of `members` whose descriptors are in `table`.
     pub fn new(table: SlotTable, members: Vec<TierMember>) -> Self {
-        let mut set = Self { table, members: members.into_iter().map(Arc::new).collect(), states: Vec::new() };
+        Self { table: table.clone(), members: Vec::new(), states: Vec::new() }
+            .with(table, members.into_iter().map(Arc::new).collect())
+    }
+
+    /// Returns the set of `members` whose descriptors are in `table`, with the states of this one.
+    pub fn with(&self, table: SlotTable, members: Vec<Arc<TierMember>>) -> Self {
+        let mut set = Self { table, members, states: self.states.clone() };
         while (set.states.len() as u64 * STATES) < set.end() {
             set.states.push((0..STATES).map(|_| SegmentState::default()).collect());
         }
         set
+    }
+
+    /// Forgets what is known of segments that no SSD has, whose numbers `ssd` gets.
+    pub fn forget_states(&self, ssd: &TierSsd) {
+        for number in ssd.first.0..(ssd.first.0 + ssd.segments).min(self.states.len() as u64 * STATES) {
+            let state = self.state(SegmentNo(number));
+            state.is_bad.store(false, Ordering::SeqCst);
+            state.is_untrimmed.store(false, Ordering::SeqCst);
+        }
+    }
+
+    /// Returns the SSDs as the table lists them.
+    pub fn listed(&self) -> Vec<TierSsd> {
+        self.members.iter().map(|member| member.ssd.clone()).collect()
+    }
+
+    /// Returns the SSD with this address.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if no SSD has it, with the addresses that there are.
+    pub fn member_at(&self, address: &str) -> Result<&Arc<TierMember>> {
+        self.members.iter().find(|member| member.ssd.address == address).ok_or_else(|| {
+            let known: Vec<&str> = self.members.iter().map(|member| &*member.ssd.address).collect();
+            Error::Refused(format!("{address} is none of the SSDs of the file system: {}", known.join(", ")))
+        })
     }
 
     /// Reads the descriptors of all members from the pool.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ferrite_crash::{CrashReport, ExploreOptions, LyingDisk, Model, Points, World, explore};
 use ferrite_disk::{Disk, Geometry};
-use ferrite_pool::Pool;
+use ferrite_pool::{Freeze, Pool};
 
 use super::crash::{Case, at, judge_opened, mixed, put, usual, whole};
 use super::support::{BOOT, NAME, POOL_BYTES, assert_sound, content, new_memory, options, resize, run_steps, tree};
@@ -79,7 +79,7 @@ fn clean_sparse(fs: &FileSystem) {
     assert!(clean_segments::clean(fs, slots, &fs.tier).expect("nothing fails"), "none was cleaned");
 }
 
-static CASES: [Case; 18] = [
+static CASES: [Case; 19] = [
     whole("destage", usual, |fs| fs.drain_tier().expect("drained")),
     whole("evict", clean, send_away),
     mixed("overwrite of clean pages, and evict", clean, |fs| {
@@ -121,6 +121,13 @@ static CASES: [Case; 18] = [
         },
         run_steps,
     ),
+    mixed("segment behind a backup", away, |fs| {
+        fs.shared.freeze();
+        fs.shared.thaw();
+        put(fs, at(fs, "big"), 0, 8192, 2);
+        fs.flush().expect("flushed");
+        send_away(fs);
+    }),
     whole(
         "trim",
         |fs| {

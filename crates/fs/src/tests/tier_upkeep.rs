@@ -1,12 +1,17 @@
-//! Trims, and what a tier counts.
+//! Trims, what a tier counts, and SSDs that join and leave a file system that is used.
 
-use ferrite_pool::Freeze;
+use std::sync::Arc;
+
+use ferrite_crash::LyingMemory;
+use ferrite_disk::{Access, Disk, RamDisk};
 use ferrite_pool::layout::{CHUNK, PAGE};
+use ferrite_pool::{Freeze, Pool};
 
-use super::support::{assert_sound, content, run_steps};
+use super::support::{BOOT, NAME, assert_sound, beside, content, options, run_steps};
 use super::tiers::{TieredWorld, bytes, make, send_away};
-use crate::Ino;
 use crate::format::segment::{SEGMENT_BYTES, SEGMENT_PAGES};
+use crate::store::tier_members::{TierDisk, TierOpening};
+use crate::{FileSystem, Ino};
 
 /// TI14: what is freed is trimmed when nothing else is to be done, neighbours together, and once.
 #[test]
@@ -63,4 +68,107 @@ fn ti14_a_trim_takes_all_that_is_free() {
     assert_eq!(stats.pages.away, (1 << 20) / PAGE);
     assert!(content(&fs, kept).expect("read") == bytes(1, 1 << 20));
     assert_eq!(fs.tier_stats().expect("a tier").reads.bytes, 1 << 20);
+}
+
+fn second(bytes: u64) -> TierDisk {
+    TierDisk { uuid: *b"the uuid of two.", address: "second".into(), disk: Arc::new(RamDisk::new(bytes)) }
+}
+
+fn open(memory: &Arc<LyingMemory>, ssds: &[TierDisk]) -> crate::Result<Arc<FileSystem>> {
+    let find = |address: &str| ssds.iter().find(|ssd| ssd.address == address).map(|ssd| Arc::clone(&ssd.disk));
+    let disk = |address: &str| find(address).ok_or_else(|| "there is none".into());
+    let pool = Arc::new(Pool::open(memory.clone(), BOOT)?.0);
+    FileSystem::open_tiered(pool, NAME, options(None), &TierOpening { open: &disk, nonce: 6 })
+}
+
+/// TI15, TI16: SSDs join and leave beside a writer, and the file system is one without a tier in the end.
+#[test]
+fn ti15_ti16_ssds_join_and_leave_while_files_are_written() {
+    let world = TieredWorld::new(16 * CHUNK, 16 << 20);
+    let (fs, second) = (world.open(), second(16 << 20));
+    let kept = make(&fs, "kept");
+    fs.write(kept, 0, &bytes(1, 3 << 20)).expect("written");
+    send_away(&fs);
+    let changed = make(&fs, "changed");
+    let write = || {
+        for round in 0..40 {
+            fs.write(changed, round % 4 * 20_000, &bytes(round, 20_000)).expect("written");
+            fs.drain_tier().expect("drained");
+        }
+    };
+    beside(&[&|| assert!(content(&fs, kept).expect("read") == bytes(1, 3 << 20))], || {
+        std::thread::scope(|scope| {
+            scope.spawn(write);
+            fs.add_ssds(std::slice::from_ref(&second), None, 9).expect("added");
+            fs.remove_ssd("ssd", &mut |_| true).expect("removed");
+        });
+    });
+    let all = content(&fs, changed).expect("read");
+    assert!((36..40).all(|round| all[round as usize % 4 * 20_000..][..20_000] == bytes(round, 20_000)));
+    assert_eq!(fs.tier().expect("a tier").ssds.len(), 1);
+    assert_sound(&fs);
+    let mut head = vec![0; 1 << 20];
+    world.ssd.disk.read(0, &mut head).expect("read");
+    assert!(head.iter().all(|byte| *byte == 0), "it can be given to another pool");
+    drop(fs);
+    let fs = open(&world.memory, std::slice::from_ref(&second)).expect("the first is not needed");
+    assert!(content(&fs, kept).expect("read") == bytes(1, 3 << 20));
+    fs.remove_ssd("second", &mut |_| true).expect("the pool has room");
+    assert_eq!(fs.pool().members().expect("read").len(), 0);
+    assert_sound(&fs);
+    drop(fs);
+    let fs = open(&world.memory, &[]).expect("it has no SSDs");
+    assert!(fs.tier().is_none() && content(&fs, kept).expect("read") == bytes(1, 3 << 20));
+    assert!(content(&fs, changed).expect("read") == all);
+}
+
+/// TI16: an SSD is not removed if its content has no other room, with the numbers; and a removal that was stopped goes on.
+#[test]
+fn ti16_a_removal_is_refused_without_room_and_goes_on_when_it_was_stopped() {
+    let world = TieredWorld::new(16 * CHUNK, 64 << 20);
+    let fs = world.open();
+    let files: Vec<Ino> = (0..40).map(|number| make(&fs, &format!("{number}"))).collect();
+    for (number, file) in (0..).zip(&files) {
+        fs.write(*file, 0, &bytes(number, 1 << 20)).expect("written");
+    }
+    send_away(&fs);
+    let refused = fs.remove_ssd("ssd", &mut |_| true).expect_err("no room").to_string();
+    assert!(refused.contains("41943040 bytes") && refused.contains("in the pool"), "{refused}");
+    let second = second(64 << 20);
+    fs.add_ssds(std::slice::from_ref(&second), None, 9).expect("added");
+    let stopped = fs.remove_ssd("ssd", &mut |_| false).expect_err("stopped").to_string();
+    assert!(stopped.contains("leaving"), "{stopped}");
+    drop(fs);
+    let fs = open(&world.memory, &[world.ssd.clone(), second.clone()]).expect("it opens");
+    fs.remove_ssd("ssd", &mut |_| true).expect("removed");
+    let unknown = fs.remove_ssd("ssd", &mut |_| true).expect_err("it is gone").to_string();
+    assert!(unknown.contains("second"), "{unknown}");
+    for (number, file) in (0..).zip(&files) {
+        assert!(content(&fs, *file).expect("read") == bytes(number, 1 << 20));
+    }
+    assert_sound(&fs);
+}
+
+/// TI17: an SSD that became larger has more room, also when the file system is opened again.
+#[test]
+fn ti17_an_ssd_grows_while_files_are_used() {
+    let world = TieredWorld::new(16 * CHUNK, 8 << 20);
+    let fs = world.open();
+    let kept = make(&fs, "kept");
+    fs.write(kept, 0, &bytes(1, 3 << 20)).expect("written");
+    send_away(&fs);
+    let (mut all, larger) = (vec![0; 8 << 20], Arc::new(RamDisk::new(160 << 20)));
+    world.ssd.disk.read(0, &mut all).expect("read");
+    let other: Arc<dyn Disk> = larger.clone();
+    assert!(fs.grow_ssd("ssd", &other, 3).is_err(), "it has no stamp");
+    larger.write(0, &all, Access::Cached).expect("written");
+    assert_eq!(fs.grow_ssd("ssd", &other, 3).expect("grown"), 152 << 20);
+    assert_eq!(fs.grow_ssd("ssd", &other, 3).expect("nothing to do"), 0);
+    let many = make(&fs, "many");
+    fs.write(many, 0, &bytes(2, 60 << 20)).expect("it has room");
+    drop(fs);
+    let fs = open(&world.memory, &[TierDisk { disk: other, ..world.ssd.clone() }]).expect("it opens");
+    assert!(content(&fs, kept).expect("read") == bytes(1, 3 << 20));
+    assert!(content(&fs, many).expect("read") == bytes(2, 60 << 20));
+    assert_sound(&fs);
 }

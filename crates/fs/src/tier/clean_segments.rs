@@ -37,22 +37,32 @@ pub(crate) fn clean(files: &FileLayer, slots: &SlotStore, work: &TierWork) -> Re
     if victims.len() < 2 {
         return Ok(false);
     }
-    let mut moving = MovingPages { pages: Vec::new(), bytes: vec![0; SEGMENT_BYTES as usize] };
-    for victim in &victims {
-        read_named(files, slots, *victim, &mut moving)?;
-    }
-    if !moving.pages.is_empty() {
-        tier_members::renew_ties(files.pool(), &files.tag(), slots, files.now() as u16)?;
-        let Some((segment, sequence)) = slots.take_segment(SegmentUse::Cleaning) else { return Ok(false) };
-        let moved = move_to(files, slots, segment, sequence, &mut moving);
-        slots.leave_segment(segment);
-        moved?;
-        slots.counters.moved_pages.add(moving.pages.len() as u64);
+    if !move_pages(files, slots, &victims)? {
+        return Ok(false);
     }
     victims.iter().for_each(|victim| slots.forget_shadows_in(*victim));
     let cleaned = victims.iter().filter(|victim| slots.is_free(**victim)).count();
     slots.counters.cleaned_segments.add(cleaned as u64);
     Ok(cleaned > 1)
+}
+
+/// Moves the pages of `victims` that words name to one new segment, as far as it has room. Returns false if no segment is
+/// free. The caller keeps others from writing segments.
+pub(crate) fn move_pages(files: &FileLayer, slots: &SlotStore, victims: &[SegmentNo]) -> Result<bool> {
+    let mut moving = MovingPages { pages: Vec::new(), bytes: vec![0; SEGMENT_BYTES as usize] };
+    for victim in victims {
+        read_named(files, slots, *victim, &mut moving)?;
+    }
+    if moving.pages.is_empty() {
+        return Ok(true);
+    }
+    tier_members::renew_ties(files.pool(), &files.tag(), slots, files.now() as u16)?;
+    let Some((segment, sequence)) = slots.take_segment(SegmentUse::Cleaning) else { return Ok(false) };
+    let moved = move_to(files, slots, segment, sequence, &mut moving);
+    slots.leave_segment(segment);
+    moved?;
+    slots.counters.moved_pages.add(moving.pages.len() as u64);
+    Ok(true)
 }
 
 /// Reads what words name of `victim`.

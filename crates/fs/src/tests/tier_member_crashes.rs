@@ -1,0 +1,152 @@
+//! Every crash of SSDs that join a file system or leave it, of the pool and both SSDs at one instant.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use ferrite_crash::{CrashReport, ExploreOptions, LyingDisk, Model, Points, World, explore};
+use ferrite_disk::Geometry;
+use ferrite_pool::Pool;
+
+use super::crash::{at, judge_opened, put, usual};
+use super::support::{BOOT, NAME, POOL_BYTES, new_memory, options, tree};
+use super::tiers::send_away;
+use super::{Bug, plant};
+use crate::FileSystem;
+use crate::format::segment::{SEGMENT_BYTES, SEGMENTS_AT};
+use crate::store::tier_members::{TierDisk, TierOpening};
+
+fn disk() -> LyingDisk {
+    LyingDisk::new(Geometry {
+        size: SEGMENTS_AT + 4 * SEGMENT_BYTES,
+        sector_bytes: 4096,
+        atomic_bytes: 4096,
+        preferred_bytes: 4096,
+        volatile_cache: true,
+        read_only: false,
+        trim: true,
+        identity: [0; 16],
+    })
+}
+
+/// Returns SSD `number` of `world`, which has its number as its address.
+fn ssd(world: &World, number: usize) -> TierDisk {
+    TierDisk { uuid: [3 + number as u8; 16], address: number.to_string(), disk: world.disk(number).clone() }
+}
+
+fn open(world: &World) -> crate::Result<Arc<FileSystem>> {
+    let pool = Pool::open(world.memory().clone(), BOOT)?.0;
+    let disk = |address: &str| Ok(ssd(world, usize::from(address == "1")).disk);
+    FileSystem::open_tiered(Arc::new(pool), NAME, options(None), &TierOpening { open: &disk, nonce: 6 })
+}
+
+/// What happens to the SSDs of a file system that has the first of two, with content on it.
+struct MemberCase {
+    name: &'static str,
+    /// It has both.
+    has_both: bool,
+    run: fn(&FileSystem, &World),
+    /// Brings what a crash left to its end, and says which members the pool has then.
+    end: fn(&FileSystem, &World) -> usize,
+}
+
+fn remove(fs: &FileSystem, address: &str) {
+    let is_there = fs.tier().is_some_and(|tier| tier.ssds.iter().any(|ssd| ssd.address == address));
+    if is_there {
+        fs.remove_ssd(address, &mut |_| true).expect("removed");
+    }
+}
+
+static CASES: [MemberCase; 3] = [
+    MemberCase {
+        name: "add",
+        has_both: false,
+        run: |fs, world| {
+            fs.add_ssds(&[ssd(world, 1)], None, 7).expect("added");
+            put(fs, at(fs, "big"), 0, 30 * 4096, 2);
+            fs.flush().expect("flushed");
+            send_away(fs);
+        },
+        end: |fs, _| fs.tier().expect("a tier").ssds.len(),
+    },
+    MemberCase {
+        name: "remove the first",
+        has_both: true,
+        run: |fs, _| remove(fs, "0"),
+        end: |fs, _| {
+            remove(fs, "0");
+            1
+        },
+    },
+    MemberCase {
+        name: "remove the last",
+        has_both: false,
+        run: |fs, _| remove(fs, "0"),
+        end: |fs, _| {
+            remove(fs, "0");
+            0
+        },
+    },
+];
+
+fn explore_members(case: &MemberCase, model: Model) -> CrashReport {
+    let world = World::new(new_memory(model, POOL_BYTES), [disk(), disk()]);
+    let pool = Pool::open(world.memory().clone(), BOOT).expect("it opens").0;
+    FileSystem::add_tier(&pool, NAME, &[ssd(&world, 0)], None, 5).expect("added");
+    pool.close().expect("it closes");
+    let fs = open(&world).expect("it opens");
+    usual(&fs);
+    fs.flush().expect("flushed");
+    send_away(&fs);
+    if case.has_both {
+        fs.add_ssds(&[ssd(&world, 1)], None, 7).expect("added");
+    }
+    fs.flush().expect("flushed");
+    world.memory().forget_trace();
+    let before = tree(&fs).expect("it reads");
+    (case.run)(&fs, &world);
+    fs.flush().expect("flushed");
+    world.memory().mark(1);
+    let after = tree(&fs).expect("it reads");
+    let options = ExploreOptions {
+        images_per_point_max: 4,
+        samples_per_point: 4,
+        points: Points::Widest,
+        ..ExploreOptions::default()
+    };
+    explore(world.memory(), &options, |crash| {
+        let world = crash.world();
+        let fs = open(&world).map_err(|error| error.to_string())?;
+        judge_opened(&fs, crash.last_mark().is_some(), (&before, &after), true)?;
+        let wanted = (case.end)(&fs, &world);
+        judge_opened(&fs, crash.last_mark().is_some(), (&before, &after), true)?;
+        drop(fs);
+        let fs = open(&world).map_err(|error| error.to_string())?;
+        let members = fs.pool().members().map_err(|error| error.to_string())?.len();
+        if members != wanted || fs.tier().is_some() != (wanted > 0) {
+            return Err(format!("{members} members of the pool, and {wanted} SSDs"));
+        }
+        judge_opened(&fs, crash.last_mark().is_some(), (&before, &after), true)
+    })
+}
+
+#[test]
+fn ti15_ti16_every_crash_of_a_change_of_ssds_loses_nothing() {
+    for model in [Model::MAPPED, Model::FILE] {
+        for case in &CASES {
+            println!("{} on {model:?}", case.name);
+            let report = explore_members(case, model);
+            println!("{report:?}");
+            report.assert_clean();
+        }
+    }
+}
+
+#[test]
+fn canary_ssds_that_join_or_leave_too_soon_are_found() {
+    for (bug, number) in [(Bug::EarlyUse, 0), (Bug::EarlyForget, 1)] {
+        plant(Some(bug));
+        let explored = catch_unwind(AssertUnwindSafe(|| explore_members(&CASES[number], Model::MAPPED)));
+        plant(None);
+        assert!(explored.is_err() || explored.is_ok_and(|report| report.failure.is_some()), "{bug:?} was not found");
+    }
+}
