@@ -206,7 +206,7 @@ impl CacheQueue {
         }
     }
 
-    /// Takes the ends of requests to members until none is left that ended at once.
+    /// Processes the requests to members that have ended, and those that these begin and that end at once.
     fn work(&mut self, wait: Wait) -> Result<()> {
         self.go_on_with_parked();
         let mut ends = self.members.collect(if self.ended.is_empty() { wait } else { Wait::No })?;
@@ -217,7 +217,8 @@ impl CacheQueue {
                 self.job(job).parts -= 1;
                 self.complete(job);
             }
-            ends = self.members.collect(Wait::No)?;
+            // A second look at the devices would make all clients wait for it, and reply to few.
+            ends = self.members.take_ended();
         }
         Ok(())
     }

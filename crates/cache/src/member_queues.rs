@@ -139,6 +139,11 @@ impl MemberQueues {
         !self.ended.is_empty()
     }
 
+    /// Returns the requests that have ended and were not collected, without a look at the devices.
+    pub fn take_ended(&mut self) -> Vec<MemberEnd> {
+        std::mem::take(&mut self.ended)
+    }
+
     /// Starts `request`. Returns its token, which its [`MemberEnd`] has.
     pub fn submit(&mut self, request: MemberRequest) -> u64 {
         let token = self.next_token;
@@ -246,7 +251,7 @@ impl MemberQueues {
             self.wait(wait)?;
             self.look()?;
         }
-        Ok(std::mem::take(&mut self.ended))
+        Ok(self.take_ended())
     }
 
     fn wait(&mut self, wait: Wait) -> Result<()> {
