@@ -9,6 +9,7 @@ use std::process::Command;
 use serde::{Deserialize, Serialize};
 
 use crate::child_process::ChildProcess;
+use crate::multi_ssd::{GUEST_LOAD, GuestLoad};
 use crate::records::{FileOrder, KernelFolder, carry_out};
 use crate::{Error, Result};
 
@@ -24,11 +25,15 @@ enum WorkerAnswer {
     Failed(String),
 }
 
-/// Carries out the orders of standard input, until it ends, in the folder that the arguments name.
+/// Carries out the orders of standard input, until it ends, in the folder that the arguments name. If the first argument is
+/// [`GUEST_LOAD`], runs the load of a guest instead.
 ///
 /// # Errors
 /// [`Error::Io`] if the orders cannot be read or the answers not be written. A failed order is an answer.
 pub fn work(arguments: &[impl AsRef<OsStr>]) -> Result<()> {
+    if arguments.first().is_some_and(|first| first.as_ref() == GUEST_LOAD) {
+        return GuestLoad::run_arguments(&arguments[1..]);
+    }
     let mut folder = KernelFolder { path: PathBuf::new(), syncs: false };
     for argument in arguments.iter().map(AsRef::as_ref) {
         if argument == SYNCS {

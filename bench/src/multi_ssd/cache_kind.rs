@@ -136,6 +136,23 @@ pub struct MultiFigures {
     pub hdd_requests: f64,
 }
 
+impl MultiFigures {
+    /// Returns the figures of `ns` nanoseconds, between two counts of the drives, with so many reads and writes of clients.
+    pub fn between(before: &DriveStats, after: &DriveStats, [reads, writes]: [u64; 2], ns: u64) -> Self {
+        let grown = |of: fn(&DiskStats) -> u64, after: &DiskStats, before: &DiskStats| (of(after) - of(before)) as f64;
+        let hdd = |of: fn(&DiskStats) -> u64| grown(of, &after.hdd, &before.hdd);
+        let ssds = || after.ssds.iter().zip(&before.ssds);
+        let written: f64 = ssds().map(|(after, before)| grown(|stats| stats.written_bytes, after, before)).sum();
+        Self {
+            rate: (reads + writes) as f64 * 1e9 / ns as f64,
+            hit_ratio: 1.0 - hdd(|stats| stats.reads) / reads.max(1) as f64,
+            ssd_bytes_per_byte: written / ((reads + writes) * REQUEST_BYTES) as f64,
+            inserts: ssds().map(|(after, before)| after.writes - before.writes).collect(),
+            hdd_requests: 1000.0 * hdd(|stats| stats.reads + stats.writes) / (reads + writes) as f64,
+        }
+    }
+}
+
 /// The hit ratios of two windows that differ by less count as equal.
 const STEADY: f64 = 0.003;
 
@@ -156,19 +173,8 @@ impl MultiRun<'_> {
             let what = format!("{} requests failed and {} gave wrong data", counts.failed, counts.wrong);
             return Err(Error::server("the cache", what));
         }
-        let grown = |of: fn(&DiskStats) -> u64, after: &DiskStats, before: &DiskStats| (of(after) - of(before)) as f64;
-        let hdd = |of: fn(&DiskStats) -> u64| grown(of, &drives.hdd, &drives_before.hdd);
-        let ssds = || drives.ssds.iter().zip(&drives_before.ssds);
-        let written: f64 = ssds().map(|(after, before)| grown(|stats| stats.written_bytes, after, before)).sum();
-        let [reads, writes] = [counts.reads - counts_before.reads, counts.writes - counts_before.writes];
-        let seconds = (self.drives.now_ns() - before_ns) as f64 / 1e9;
-        Ok(MultiFigures {
-            rate: (reads + writes) as f64 / seconds,
-            hit_ratio: 1.0 - hdd(|stats| stats.reads) / reads.max(1) as f64,
-            ssd_bytes_per_byte: written / ((reads + writes) * REQUEST_BYTES) as f64,
-            inserts: ssds().map(|(after, before)| after.writes - before.writes).collect(),
-            hdd_requests: 1000.0 * hdd(|stats| stats.reads + stats.writes) / (reads + writes) as f64,
-        })
+        let requests = [counts.reads - counts_before.reads, counts.writes - counts_before.writes];
+        Ok(MultiFigures::between(drives_before, &drives, requests, self.drives.now_ns() - before_ns))
     }
 }
 

@@ -16,7 +16,7 @@ use crate::pattern_disk::{fill_with, word_of};
 use crate::zipf_blocks::ZipfBlocks;
 
 /// Clients.
-const CLIENTS: usize = 4;
+pub const CLIENTS: usize = 4;
 /// The time from a completion to the client's next request: a system call and the program's own work.
 const THINK_NS: u64 = 10_000;
 

@@ -39,7 +39,7 @@ pub struct DriveStats {
 
 /// The part of its hard disk that the file fills, in thousandths. The paper's SSDs of 240 GB each are 60 % of a file of
 /// 800 GB, and its disk has 2 TB.
-const FILE_PERMILLE: u64 = 400;
+pub const FILE_PERMILLE: u64 = 400;
 
 impl CountedSsd {
     fn new(bytes: u64, clock: &Arc<VirtualClock>, seed: u64) -> Self {
