@@ -5,6 +5,8 @@
 //! - Q3. A flush covers the requests that completed before it was submitted, at any queue of the disk. It does not
 //!   cover a request that is in flight.
 //! - Q4. While a completion waits to be collected, [`Queue::descriptor`] is readable.
+//! - Q5. After a collection that finds nothing the descriptor is not readable until a request ends, so that nothing spins.
+//!   A simulated drive on a clock that does not pass is the exception.
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;

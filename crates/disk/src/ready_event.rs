@@ -46,6 +46,12 @@ impl ReadyEvent {
             let _ = read(&self.counter, &mut [0_u8; 8]);
         }
     }
+
+    /// Makes the descriptor unreadable also if the kernel signalled the event, which [`Self::clear`] does not see.
+    pub fn clear_kernels(&self) {
+        self.is_signalled.store(false, Ordering::SeqCst);
+        let _ = read(&self.counter, &mut [0_u8; 8]);
+    }
 }
 
 impl AsFd for ReadyEvent {

@@ -80,6 +80,8 @@ pub(super) struct Ring {
     /// The buffers of the steps in the kernel.
     slots: Vec<Option<StepBuffer>>,
     in_kernel: usize,
+    /// True if the kernel may have signalled `ready` since it was cleared, or will.
+    is_armed: bool,
 }
 
 impl Ring {
@@ -100,7 +102,7 @@ impl Ring {
             ring.submitter().register_eventfd(ready.as_fd().as_raw_fd())?;
         }
         let slots = (0..DEPTH).map(|_| None).collect();
-        Ok(Self { ring, data, sync, ready, slots, in_kernel: 0 })
+        Ok(Self { ring, data, sync, ready, slots, in_kernel: 0, is_armed: false })
     }
 
     /// Readable after the kernel has ended a step, until [`Self::clear`].
@@ -108,8 +110,12 @@ impl Ring {
         self.ready.as_fd()
     }
 
-    /// Makes the descriptor unreadable until the next step ends.
-    pub fn clear(&self) {
+    /// Makes the descriptor unreadable until the next step ends (Q5).
+    pub fn clear(&mut self) {
+        if self.is_armed && !planted!("disk: ring stays readable") {
+            self.ready.clear_kernels();
+            self.is_armed = self.in_kernel > 0;
+        }
         self.ready.clear();
     }
 
@@ -143,6 +149,7 @@ impl Ring {
         };
         self.slots[slot] = Some(step.buffer);
         self.in_kernel += 1;
+        self.is_armed = true;
         // SAFETY: the entry points into the buffer that the slot now owns. The slot gives it up in `next_ended`, after
         // the kernel has ended the step, and `drop` leaks it if the kernel may still use it. The files stay open.
         let pushed = unsafe { self.ring.submission().push(&entry.user_data(slot as u64)) };

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use ferrite_memory::planted::plant;
 use proptest::prelude::*;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::*;
 use crate::sim_disk::tests::assert_found;
@@ -276,6 +277,7 @@ fn canary_rings_and_threads_that_break_their_rules_are_found() {
     assert_found(short_transfers_go_on, "disk: short transfer counts as whole");
     assert_found(a_refused_sync_is_an_error, "disk: flush of a ring does nothing");
     assert_found(a_second_writer_is_refused, "disk: files are not locked");
+    assert_found(a_collected_ring_is_not_readable, "disk: ring stays readable");
 }
 
 /// Two disks on one file would overwrite each other: a writer is alone, readers share.
@@ -303,4 +305,28 @@ fn a_second_writer_is_refused() {
 #[test]
 fn a_file_has_one_writer() {
     a_second_writer_is_refused();
+}
+
+/// Q5: once all is collected, a wait for the descriptor waits.
+#[test]
+fn q5_a_collected_ring_is_not_readable() {
+    a_collected_ring_is_not_readable();
+}
+
+fn a_collected_ring_is_not_readable() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    file.as_file().set_len(64 << 10).unwrap();
+    let disk = FileDisk::open(file.path(), &FileDiskOptions::default()).unwrap();
+    let mut queue = disk.queue().unwrap().expect("a file has a queue");
+    for token in 0..4 {
+        let request = Request { token, op: Op::Read, span: Span::new(0, 4096), buffer: vec![0; 4096] };
+        let mut completions = Vec::from_iter(queue.submit(request));
+        while completions.is_empty() {
+            queue.collect(Wait::Forever, &mut completions).unwrap();
+        }
+        queue.collect(Wait::No, &mut completions).unwrap();
+        let mut asked = [PollFd::from_borrowed_fd(queue.descriptor(), PollFlags::IN)];
+        let readable = poll(&mut asked, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap();
+        assert_eq!(readable, 0, "Q5: readable with nothing to collect");
+    }
 }
