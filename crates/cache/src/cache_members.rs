@@ -213,6 +213,10 @@ pub(crate) struct CacheDisk {
     pub used_ns: AtomicU64,
     pub reads: AtomicU64,
     pub errors: AtomicU64,
+    /// Requests that the disk works on.
+    in_flight: AtomicU64,
+    /// When the disk last ended a request or began to have one.
+    answered_ns: AtomicU64,
 }
 
 impl CacheDisk {
@@ -233,7 +237,28 @@ impl CacheDisk {
             used_ns: AtomicU64::new(0),
             reads: AtomicU64::new(0),
             errors: AtomicU64::new(0),
+            in_flight: AtomicU64::new(0),
+            answered_ns: AtomicU64::new(0),
         }
+    }
+
+    /// Notes that the disk has one more request.
+    pub fn note_begun(&self, now_ns: u64) {
+        if self.in_flight.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.answered_ns.store(now_ns, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that a request of the disk has ended.
+    pub fn note_ended(&self, now_ns: u64) {
+        self.in_flight.fetch_sub(1, Ordering::Relaxed);
+        self.answered_ns.store(now_ns, Ordering::Relaxed);
+    }
+
+    /// Returns how long the disk has ended no request although it has some; 0 if it has none.
+    pub fn silent_ns(&self, now_ns: u64) -> u64 {
+        let has_none = self.in_flight.load(Ordering::Relaxed) == 0;
+        if has_none { 0 } else { now_ns.saturating_sub(self.answered_ns.load(Ordering::Relaxed)) }
     }
 
     /// Uses `disk` from now on.

@@ -271,7 +271,7 @@ pub struct DiskStats {
     pub address: String,
     /// True if it is served.
     pub is_open: bool,
-    /// The reason why it is not.
+    /// The reason why it is not, or why its clients wait.
     pub why: Option<String>,
     /// Bytes of data.
     pub size_bytes: u64,

@@ -78,7 +78,7 @@ impl Cache {
             stalls: counters.stalls.get(),
             recovery: self.recovery(),
             ssds,
-            disks: core.disks.iter().map(disk_stats).collect(),
+            disks: core.disks.iter().map(|disk| disk_stats(core, disk)).collect(),
         }
     }
 
@@ -166,13 +166,17 @@ fn ssd_stats(core: &CacheCore, worker: Option<&CacheWorker>) -> Vec<SsdStats> {
     core.ssds.all().into_iter().map(of).collect()
 }
 
-fn disk_stats(disk: &CacheDisk) -> DiskStats {
+fn disk_stats(core: &CacheCore, disk: &CacheDisk) -> DiskStats {
     let is_open = disk.disk().is_some();
+    // No time limit ends a request to a disk, because only the disk has its data.
+    let silent_ns = disk.silent_ns(core.clock.now_ns());
+    let is_silent = silent_ns >= core.settings().ssd_timeout_ns;
+    let silence = || format!("it has answered no request for {} s, and clients wait", silent_ns / 1_000_000_000);
     DiskStats {
         export: disk.config.export.clone(),
         address: disk.config.address.clone(),
         is_open,
-        why: (!is_open).then(|| disk.why()),
+        why: (!is_open).then(|| disk.why()).or_else(|| is_silent.then(silence)),
         size_bytes: disk.config.size,
         stamp: disk.config.stamp,
         data_at: disk.data_at(),

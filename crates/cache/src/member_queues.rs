@@ -170,7 +170,11 @@ impl MemberQueues {
                     ssd.in_flight.fetch_add(1, Ordering::Relaxed);
                 }
                 let is_watched = ssd.is_some() && self.alarm_ns.is_none();
-                self.in_flight.insert(token, InFlight { member, ssd, started_ns: self.core.clock.now_ns() });
+                let started_ns = self.core.clock.now_ns();
+                if let Member::Disk(number) = member {
+                    self.core.disks[usize::from(number)].note_begun(started_ns);
+                }
+                self.in_flight.insert(token, InFlight { member, ssd, started_ns });
                 if is_watched {
                     self.set_alarm();
                 }
@@ -227,6 +231,7 @@ impl MemberQueues {
         let tokens = self.in_flight.iter().filter(|(_, request)| request.member == member);
         for token in tokens.map(|(token, _)| *token).collect::<Vec<_>>() {
             let request = self.in_flight.remove(&token).expect("it was just found");
+            self.note_disk_end(&request);
             if let Some(of_request) = request.ssd {
                 of_request.in_flight.fetch_sub(1, Ordering::Relaxed);
                 ssd = Some(of_request);
@@ -306,11 +311,18 @@ impl MemberQueues {
             if let Some(ssd) = self.abandoned.remove(&token) {
                 ssd.abandoned.fetch_sub(1, Ordering::SeqCst);
             } else if let Some(request) = self.in_flight.remove(&token) {
+                self.note_disk_end(&request);
                 if let Some(ssd) = &request.ssd {
                     ssd.in_flight.fetch_sub(1, Ordering::Relaxed);
                 }
                 self.ended.push(MemberEnd { token, result, buffer });
             }
+        }
+    }
+
+    fn note_disk_end(&self, request: &InFlight) {
+        if let Member::Disk(number) = request.member {
+            self.core.disks[usize::from(number)].note_ended(self.core.clock.now_ns());
         }
     }
 

@@ -181,6 +181,30 @@ fn canary_batch_that_ignores_a_clients_failed_flush_is_caught() {
     assert!(!batch_stays_dirty_behind_a_failed_flush());
 }
 
+/// A disk that hangs delays its clients, and the statistics report that.
+#[test]
+fn hung_disk_is_reported_while_requests_wait() {
+    let shape = RigShape::default();
+    let world = shape.world();
+    let mut members = members_of(&world, &shape);
+    let disk = Arc::new(FaultDisk::new(Arc::clone(&members["disk"]), FaultPlan::default()));
+    members.insert("disk".into(), disk.clone());
+    let rig = shape.open_with(&world, members).expect("it opens");
+    let why = || rig.cache.stats(None).disks[0].why.clone();
+    rig.write(1, 1);
+    let hang = FaultCondition { op: Some(FaultOp::Write), ..FaultCondition::default() };
+    disk.faults().set(FaultPlan::of(FaultAction::Hang, hang));
+    rig.cache.clean_all(true);
+    (0..3).for_each(|_| _ = rig.cache.step().expect("a step"));
+    assert_eq!(why(), None, "it may still answer");
+    rig.clock.pass_ns(11_000_000_000);
+    assert!(why().is_some_and(|why| why.contains("answered no request for 11 s")), "{:?}", why());
+    disk.faults().set(FaultPlan::default());
+    (0..5).for_each(|_| _ = rig.cache.step().expect("a step"));
+    assert_eq!(why(), None);
+    rig.clean();
+}
+
 /// Overwrites all LEBs of an SSD.
 fn rot(world: &World, ssd: usize) {
     let disk = world.disk(ssd);

@@ -166,6 +166,7 @@ pub fn show_ssd(ssd: &SsdStats) -> String {
 pub fn show_disk(disk: &DiskStats) -> String {
     let state = match &disk.why {
         None => "served".to_string(),
+        Some(why) if disk.is_open => format!("served, but {why}"),
         Some(why) => format!("NOT served ({why})"),
     };
     let stamp = match disk.stamp {
