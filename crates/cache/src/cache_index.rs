@@ -53,8 +53,21 @@ impl Default for CacheIndex {
 impl CacheIndex {
     /// Locks the shard of `key`.
     pub fn lock(&self, key: BlockKey) -> MutexGuard<'_, IndexShard> {
-        self.shards[(key.hash() >> 54) as usize % SHARDS].lock()
+        self.shards[shard_of(key)].lock()
     }
+
+    /// Makes room for so many blocks in all, so that no table grows while they are added.
+    pub fn reserve(&self, blocks: usize, key_of: impl Fn(PageRef) -> Option<BlockKey>) {
+        for shard in &self.shards {
+            shard.lock().places.reserve(blocks / SHARDS * 9 / 8, |known| key_of(*known).map_or(0, BlockKey::hash));
+        }
+    }
+}
+
+/// Returns the shard of `key`, by bits of the hash that a table does not use: it compares the highest seven before it asks
+/// for a block, and the lowest say where to look.
+fn shard_of(key: BlockKey) -> usize {
+    (key.hash() >> 40) as usize % SHARDS
 }
 
 impl IndexShard {

@@ -32,6 +32,8 @@ pub struct CacheRecovery {
 /// [`CacheError::Damaged`], and the errors of the pool.
 pub(crate) fn recover(core: &CacheCore) -> Result<(WorkerStart, CacheRecovery)> {
     let mut tables = RecoveredTables::default();
+    let pages = core.memory.tables() as usize * core.memory.layout().pages() as usize;
+    core.index.reserve(pages, |known| core.key_of(known));
     for table in 0..core.memory.tables() {
         let content =
             core.memory.load_table(table).map_err(|fault| damaged(core, &format!("table {table}: {fault}")))?;

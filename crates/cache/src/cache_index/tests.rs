@@ -43,3 +43,13 @@ fn ca8_fill_does_not_enter_while_the_disk_changes() {
     shard.change_flight(key(1), |flight| flight.arounds -= 1);
     assert!(shard.flight(key(1)).is_none());
 }
+
+/// Otherwise a search in a shard asks for the block of every version that it passes.
+#[test]
+fn blocks_of_a_shard_differ_in_the_highest_bits_of_their_hashes() {
+    let keys = (0..1 << 20).map(|block| BlockKey::new(0, block)).filter(|key| shard_of(*key) == 5);
+    let hashes: Vec<u64> = keys.map(BlockKey::hash).collect();
+    assert!((900..1150).contains(&hashes.len()), "{} of 1024", hashes.len());
+    let tags: std::collections::HashSet<u64> = hashes.iter().map(|hash| hash >> 57).collect();
+    assert!(tags.len() > 120, "{} of 128 tags", tags.len());
+}
