@@ -103,6 +103,15 @@ impl DiskStamp {
         Ok(stamps.max_by_key(|stamp| stamp.record.generation))
     }
 
+    /// Writes the stamp at byte `at` of `disk`, to the page that does not have the stamp before it (MS1). Durable on return.
+    ///
+    /// # Errors
+    /// The errors of the disk.
+    pub fn write(&self, disk: &dyn Disk, at: u64) -> Result<()> {
+        disk.write(at + self.record.generation.count() % 2 * PAGE, &self.encode(), Access::Cached)?;
+        Ok(disk.flush()?)
+    }
+
     /// Overwrites both pages of a stamp at byte `at` of `disk` with zeros. Durable on return.
     ///
     /// # Errors
@@ -154,9 +163,6 @@ impl TieEnds for StampEnds<'_> {
     fn write(&self, stamp: &TieStamp) -> Result<()> {
         let previous = self.load()?.previous;
         let record = TieRecord { generation: stamp.generation, previous, ..self.stamp.record };
-        let page = DiskStamp { record, ..self.stamp }.encode();
-        let at = self.at + stamp.generation.count() % 2 * PAGE;
-        self.disk.write(at, &page, Access::Cached)?;
-        Ok(self.disk.flush()?)
+        DiskStamp { record, ..self.stamp }.write(self.disk, self.at)
     }
 }

@@ -45,6 +45,8 @@ impl TagKind {
     pub const DATABASE: Self = Self(6);
     /// A cache of SSDs before disks.
     pub const CACHE: Self = Self(7);
+    /// A guest: virtual persistent memory.
+    pub const GUEST: Self = Self(8);
 
     /// Returns the name for messages.
     pub fn name(self) -> &'static str {
@@ -56,13 +58,14 @@ impl TagKind {
             Self::OBJECT => "object",
             Self::DATABASE => "database",
             Self::CACHE => "cache",
+            Self::GUEST => "guest",
             _ => "unknown",
         }
     }
 
     /// Returns true for the kinds that [`TagKind::name`] has a name for.
     pub fn is_known(self) -> bool {
-        (Self::BYTES..=Self::CACHE).contains(&self)
+        (Self::BYTES..=Self::GUEST).contains(&self)
     }
 }
 
