@@ -50,6 +50,7 @@ const PACKAGES: &[PackageRow] = &[
     row("object", "service: values, queues, maps and logs of programs", &["owner"]),
     row("block", "service: a disk in a tag", &["owner"]),
     row("cache", "service: SSDs as a cache before disks", &["owner"]),
+    row("guest", "service: a guest's memory in fewer pages, and a disk", &["owner"]),
     row("wal", "service: a log in a tag, drained to a file", &["owner"]),
     row("fuse", "mounts and threads that nodes and file systems share", &["memory"]),
     row("owner", "one process owns a pool and others share it", &["pool"]),

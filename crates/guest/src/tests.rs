@@ -1,0 +1,8 @@
+//! The engine on memories and disks that lie, with a simulated page table.
+
+mod crashes;
+mod disk_model;
+mod engine_failures;
+pub(crate) mod guest_rig;
+mod pool_guest;
+mod seeded;
