@@ -7,6 +7,7 @@ pub mod cache;
 pub mod disk;
 pub mod down;
 pub mod fs;
+pub mod guest;
 mod image;
 pub mod pool;
 pub mod run;

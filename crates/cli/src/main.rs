@@ -40,7 +40,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use ferrite_daemon::registry;
 use ferrite_pool::Trust;
 
-use commands::{bench, cache, disk, down, fs, pool, run, sim, status, tag, up, wal};
+use commands::{bench, cache, disk, down, fs, guest, pool, run, sim, status, tag, up, wal};
 use outcome::{Failure, Outcome};
 
 /// Durable storage at memory speed: one pool of persistent memory, served to everything that people already use.
@@ -90,6 +90,8 @@ enum Command {
     Disk(disk::Disk),
     #[command(subcommand)]
     Cache(cache::Cache),
+    #[command(subcommand)]
+    Guest(guest::Guest),
     #[command(subcommand)]
     Wal(wal::Wal),
     #[command(subcommand)]
@@ -157,6 +159,7 @@ impl Command {
             Self::Tag(tag) => tag.run(),
             Self::Disk(disk) => disk.run(),
             Self::Cache(cache) => cache.run(),
+            Self::Guest(guest) => guest.run(),
             Self::Wal(wal) => wal.run(),
             Self::Fs(fs) => fs.run(),
             Self::Run(run) => run.run(),

@@ -1,4 +1,4 @@
-//! The members of caches, by their addresses.
+//! The members of caches and the disks of guests, by their addresses.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ impl MemberOpener for AddressOpener {
             DiskPlace::File(path) => open_member_file(path, false),
             DiskPlace::InPool { pool, name } => {
                 return Err(format!(
-                    "{address} is a disk in a pool, and a cache is made of files, block devices and NBD exports: \
-                     `ferrite disk serve {} {name}` serves it by NBD, if it lies in another pool than the cache",
+                    "{address} is a disk in a pool, and caches and guests are made of files, block devices and NBD exports: \
+                     `ferrite disk serve {} {name}` serves it by NBD, if it lies in another pool",
                     pool.display()
                 ));
             }

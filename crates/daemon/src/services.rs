@@ -3,8 +3,9 @@
 use std::any::Any;
 use std::sync::{Arc, LazyLock};
 
-use ferrite_cache::{CacheService, OpenCaches};
+use ferrite_cache::{CacheService, MemberOpener, OpenCaches};
 use ferrite_disk_address::HostClock;
+use ferrite_guest::GuestService;
 use ferrite_object::ObjectService;
 use ferrite_owner::{PoolOwner, RunningService, ServiceRegistry};
 use ferrite_pool::TagKind;
@@ -22,7 +23,8 @@ pub fn registry() -> Arc<ServiceRegistry> {
             .with(FilesService)
             .with(ObjectService)
             .with(DatabaseService)
-            .with(CacheService::new(Arc::new(AddressOpener), Arc::new(HostClock::new())));
+            .with(CacheService::new(Arc::new(AddressOpener), Arc::new(HostClock::new())))
+            .with(GuestService::new(Arc::new(|address: &str| AddressOpener.open(address))));
         #[cfg(feature = "example")]
         let services = services.with(ferrite_counters::CounterService);
         Arc::new(services)

@@ -98,7 +98,7 @@ fn ensure_no_stamp(disk: &dyn Disk, layout: &GuestLayout, address: &str) -> Resu
 }
 
 /// Returns the address of the disk of the guest in `tag`, or `None` if it is damaged.
-pub fn disk_address(pool: &Pool, tag: &Tag) -> Option<String> {
+pub(crate) fn disk_address(pool: &Pool, tag: &Tag) -> Option<String> {
     let layout = GuestLayout::read(tag).ok()?;
     let at = Stream::new(&tag.extents, Role::MAP).locate(0)?.at;
     GuestHeader { memory: pool.memory(), at, salt: layout.salt() }.address()
@@ -108,7 +108,7 @@ pub fn disk_address(pool: &Pool, tag: &Tag) -> Option<String> {
 ///
 /// # Errors
 /// [`GuestError::Damaged`], and the errors of the pool.
-pub fn truth_bytes(pool: &Arc<Pool>, name: &str) -> Result<u64> {
+pub(crate) fn truth_bytes(pool: &Arc<Pool>, name: &str) -> Result<u64> {
     let space = FrameSpace::of(pool.hold(name)?)?;
     Ok(FrameTable::recover(&space)?.truths() as u64 * PAGE)
 }
@@ -117,7 +117,7 @@ pub fn truth_bytes(pool: &Arc<Pool>, name: &str) -> Result<u64> {
 ///
 /// # Errors
 /// The errors of the disk.
-pub fn erase_stamp(pool: &Pool, tag: &Tag, disk: &dyn Disk) -> Result<()> {
+pub(crate) fn erase_stamp(pool: &Pool, tag: &Tag, disk: &dyn Disk) -> Result<()> {
     let layout = GuestLayout::read(tag)?;
     if disk.geometry().size < layout.disk_bytes() {
         return Ok(());

@@ -2,27 +2,13 @@
 
 use std::collections::HashMap;
 
-use ferrite_pool::check::{TagFindings, TagOwner};
+use ferrite_pool::check::TagFindings;
 use ferrite_pool::layout::PAGE;
-use ferrite_pool::{Pool, Role, Stream, Tag, TagKind};
+use ferrite_pool::{Pool, Role, Stream, Tag};
 
-use crate::GUEST_KIND;
 use crate::frame_word::FrameContent;
 use crate::guest_header::GuestHeader;
 use crate::guest_layout::GuestLayout;
-
-/// The owner of the tags of guests, for the check of a pool.
-pub struct GuestOwner;
-
-impl TagOwner for GuestOwner {
-    fn kind(&self) -> TagKind {
-        GUEST_KIND
-    }
-
-    fn walk(&self, pool: &Pool, tag: &Tag, findings: &mut TagFindings<'_>) {
-        walk(pool, tag, findings);
-    }
-}
 
 /// Reports the damage of the guest in `tag`.
 pub(crate) fn walk(pool: &Pool, tag: &Tag, findings: &mut TagFindings<'_>) {

@@ -39,10 +39,13 @@ mod guest_disk;
 mod guest_engine;
 mod guest_header;
 mod guest_layout;
+mod guest_requests;
+mod guest_service;
 mod guest_spec;
 mod guest_stats;
 mod guest_tie;
 mod guest_walk;
+mod open_guests;
 mod plane;
 mod promote;
 mod run_sizer;
@@ -54,9 +57,11 @@ pub use error::{GuestError, Result};
 pub use guest_disk::GuestDisk;
 pub use guest_engine::GuestEngine;
 pub use guest_layout::GuestLayout;
-pub use guest_spec::{GuestSpec, disk_address, erase_stamp, truth_bytes};
+pub use guest_requests::{GUEST, GuestDiskPlace, GuestReport, GuestRequest};
+pub use guest_service::GuestService;
+pub use guest_spec::GuestSpec;
 pub use guest_stats::GuestCounts;
-pub use guest_walk::GuestOwner;
+pub use open_guests::{DiskOpener, OpenGuests};
 pub use plane::{DirectPlane, Plane};
 
 /// The kind of tags of guests.

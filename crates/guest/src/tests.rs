@@ -6,3 +6,4 @@ mod engine_failures;
 pub(crate) mod guest_rig;
 mod pool_guest;
 mod seeded;
+mod service;

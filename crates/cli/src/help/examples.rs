@@ -150,6 +150,29 @@ pub const ALL: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "ferrite guest",
+        &[
+            "ferrite guest create /mnt/pmem/pool g --size 64G --pm 8G --disk /mnt/ssd/g.img",
+            "ferrite disk attach /mnt/pmem/pool g           # the guest as /dev/ferrite/g",
+            "ferrite guest stat g",
+            "ferrite guest flush g                          # /mnt/ssd/g.img is its image then",
+        ],
+    ),
+    (
+        "ferrite guest create",
+        &[
+            "ferrite guest create /mnt/pmem/pool g --size 64G --pm 8G --disk /mnt/ssd/g.img",
+            "ferrite guest create pool old --size 10G --disk old.img       # an image of 10G becomes a guest",
+        ],
+    ),
+    ("ferrite guest list", &["ferrite guest list", "ferrite guest list /mnt/pmem/pool --json"]),
+    ("ferrite guest stat", &["ferrite guest stat g", "ferrite guest stat /mnt/pmem/pool g --json"]),
+    ("ferrite guest flush", &["ferrite guest flush g"]),
+    (
+        "ferrite guest remove",
+        &["ferrite guest remove /mnt/pmem/pool g", "ferrite guest remove /mnt/pmem/pool g --lose 4096"],
+    ),
+    (
         "ferrite cache",
         &[
             "ferrite cache create /mnt/pmem/pool c --disk /dev/sdb --ssd /dev/nvme0n1 --ssd /dev/nvme1n1",

@@ -11,7 +11,8 @@ use ferrite_pool::check::{PoolCheckReport, TagOwners, check};
 use ferrite_pool::layout::{CHUNK, PAGE, POOL_BYTES_MIN};
 use ferrite_pool::{Format, Pool, Role, Stream};
 
-use crate::{DirectPlane, GuestDisk, GuestEngine, GuestError, GuestOwner, GuestSpec, GuestStep, disk_address};
+use crate::guest_spec::disk_address;
+use crate::{DirectPlane, GuestDisk, GuestEngine, GuestError, GuestService, GuestSpec, GuestStep};
 
 const BOOT: [u8; 16] = [7; 16];
 const SIZE: u64 = 4 << 20;
@@ -56,7 +57,7 @@ fn open(pool: &Arc<Pool>, world: &World) -> GuestDisk {
 
 fn checked(world: &World) -> PoolCheckReport {
     let mut owners = TagOwners::default();
-    owners.register(Box::new(GuestOwner));
+    owners.register(Box::new(GuestService::new(Arc::new(|_: &str| Err(String::new())))));
     check(&(Arc::clone(world.memory()) as Arc<dyn Memory>), &owners, &mut |_| ())
 }
 

@@ -1,0 +1,125 @@
+//! `ferrite guest`.
+
+mod new_guest;
+
+use clap::{Args, Subcommand};
+use ferrite_guest::{GuestReport, GuestRequest};
+use serde_json::Value;
+
+use super::{WholePool, print};
+use crate::command_pool;
+use crate::outcome::Outcome;
+use crate::pool_argument::InPool;
+use crate::size;
+
+use new_guest::NewGuest;
+
+/// Virtual persistent memory: guests that are larger than their part of the pool
+///
+/// A guest's hot pages are in the pool, and all others on its disk. It is used by its name wherever a disk is named:
+/// `ferrite disk serve POOL NAME`, `attach`, `copy`, and `ferrite up`. A completed write survives what the pool survives.
+#[derive(Subcommand)]
+pub enum Guest {
+    /// Make a guest; durable when it returns. Its content is that of the disk
+    ///
+    /// A disk that does not exist is created as a file. The disk is used through the guest alone from then on.
+    Create(NewGuest),
+    /// List the guests, without opening any
+    List(WholePool),
+    /// Show where the pages of a guest are, and what it has done since it was opened
+    Stat(OneGuest),
+    /// Write all pages that are newer than the disk to it; the disk then is the guest's image. Ctrl-C loses nothing
+    Flush(OneGuest),
+    /// Flush a guest and remove it; refused while a client uses it. The disk keeps the data
+    Remove(RemovedGuest),
+}
+
+#[derive(Args)]
+pub struct GuestName {
+    /// The guest
+    name: String,
+}
+
+#[derive(Args)]
+pub struct OneGuest {
+    #[command(flatten)]
+    guest: InPool<GuestName>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+pub struct RemovedGuest {
+    #[command(flatten)]
+    guest: InPool<GuestName, true>,
+    /// Write nothing to the disk: the bytes that the pool alone has, which are lost
+    #[arg(long, value_name = "BYTES", value_parser = size::parse)]
+    lose: Option<u64>,
+}
+
+impl Guest {
+    /// Runs the subcommand.
+    pub fn run(self) -> Outcome {
+        match self {
+            Self::Create(new) => new.run(),
+            Self::List(WholePool { at, json }) => {
+                let guests: Vec<GuestReport> = command_pool::ask(&at.pool.path()?, GuestRequest::List, None)?;
+                print(json, &guests, |guests| guests.iter().map(show_guest).collect())
+            }
+            Self::Stat(OneGuest { guest: InPool { pool, words: GuestName { name } }, json }) => {
+                let guest: GuestReport = command_pool::ask(&pool.path()?, GuestRequest::Stat { name }, None)?;
+                print(json, &guest, show_counts)
+            }
+            Self::Flush(OneGuest { guest: InPool { pool, words: GuestName { name } }, json }) => {
+                let guest: GuestReport = command_pool::ask(&pool.path()?, GuestRequest::Flush { name }, None)?;
+                print(json, &guest, show_counts)
+            }
+            Self::Remove(RemovedGuest { guest: InPool { pool, words: GuestName { name } }, lose }) => {
+                command_pool::ask::<Value>(&pool.path()?, GuestRequest::Remove { name, lose }, None).map(drop)
+            }
+        }
+    }
+}
+
+/// Returns the line of a guest in a list.
+fn show_guest(guest: &GuestReport) -> String {
+    let disk = guest.disk.as_deref().unwrap_or("a disk whose address is damaged");
+    let why = guest.why.as_ref().map_or_else(String::new, |why| format!("  waits for its disk: {why}\n"));
+    format!(
+        "{:<20} {}, {} in the pool, on {disk}\n{why}",
+        guest.name,
+        size::show(guest.size),
+        size::show(guest.pm_bytes)
+    )
+}
+
+/// Returns the description of a guest.
+fn show_counts(guest: &GuestReport) -> String {
+    let counts = guest.counts.unwrap_or_default();
+    let pages = |count: u64| size::show(count * 4096);
+    let state = format!(
+        "  in the pool: {} newer than the disk, {} that the disk has too, {} free\n",
+        pages(counts.truth_frames),
+        pages(counts.copy_frames),
+        pages(counts.free_frames)
+    );
+    let moves = format!(
+        "  moved: {} to the pool, {} to the disk, {} stored to again in time, {} given to other pages\n",
+        pages(counts.promoted_pages),
+        pages(counts.demoted_pages),
+        pages(counts.returned_pages),
+        pages(counts.reclaimed_pages)
+    );
+    let disk = format!(
+        "  disk: {} read, {} written, {} flushes; {} writes waited for it\n",
+        size::show(counts.disk_read_bytes),
+        size::show(counts.disk_written_bytes),
+        counts.disk_flushes,
+        counts.waits
+    );
+    show_guest(guest) + &state + &moves + &disk
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,21 @@
+use ferrite_guest::GuestCounts;
+
+use super::*;
+
+#[test]
+fn a_guest_is_shown_with_where_its_pages_are() {
+    let guest = GuestReport {
+        name: "g".into(),
+        size: 64 << 20,
+        pm_bytes: 8 << 20,
+        disk: Some("/mnt/g.img".into()),
+        counts: Some(GuestCounts { truth_frames: 256, copy_frames: 512, waits: 3, ..GuestCounts::default() }),
+        why: Some("no space left".into()),
+    };
+    let text = show_counts(&guest);
+    for part in
+        ["64 MiB, 8 MiB in the pool, on /mnt/g.img", "1 MiB newer", "2 MiB that", "3 writes", "waits for its disk"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}

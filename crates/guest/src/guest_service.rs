@@ -1,0 +1,111 @@
+//! Guests as a service that a program links.
+
+use std::sync::Arc;
+
+use ferrite_disk::Disk;
+use ferrite_owner::services::{parse, reply};
+use ferrite_owner::{Metric, Removal, RunningService, Service, ServiceCall, ServicePool, ServiceReply, TypedRequest};
+use ferrite_pool::check::{TagFindings, TagOwner};
+use ferrite_pool::{Failure, Pool, Tag, TagKind};
+use serde_json::Value;
+
+use crate::guest_requests::{GUEST, GuestRequest};
+use crate::guest_walk::walk;
+use crate::open_guests::{DiskOpener, OpenGuests};
+use crate::{GUEST_KIND, GuestCounts, GuestDisk};
+
+/// The service of guests.
+pub struct GuestService {
+    opener: Arc<DiskOpener>,
+}
+
+impl GuestService {
+    /// Returns the service, which opens disks by `opener`.
+    pub fn new(opener: Arc<DiskOpener>) -> Self {
+        Self { opener }
+    }
+}
+
+impl TagOwner for GuestService {
+    fn kind(&self) -> TagKind {
+        GUEST_KIND
+    }
+
+    fn walk(&self, pool: &Pool, tag: &Tag, findings: &mut TagFindings<'_>) {
+        walk(pool, tag, findings);
+    }
+}
+
+impl Service for GuestService {
+    fn name(&self) -> &'static str {
+        GUEST
+    }
+
+    fn removal(&self) -> Removal {
+        Removal::ByCommand { noun: "a guest", command: "ferrite guest remove" }
+    }
+
+    fn start(&self, pool: &ServicePool<'_>) -> Result<Arc<dyn RunningService>, Failure> {
+        Ok(Arc::new(OpenGuests::new(
+            Arc::clone(pool.pool),
+            Arc::clone(pool.registry),
+            pool.running.clone(),
+            Arc::clone(&self.opener),
+        )))
+    }
+}
+
+impl RunningService for OpenGuests {
+    fn call(&self, call: ServiceCall<'_>) -> Result<ServiceReply, Failure> {
+        let ServiceCall { request, view, progress, .. } = call;
+        let request: GuestRequest = parse(GUEST, request)?;
+        view.map_or(Ok(()), |view| view.ensure_shared(&request.places()))?;
+        match request {
+            GuestRequest::List => reply(&self.list()),
+            GuestRequest::Create { name, size, pm_bytes, disk } => reply(&self.create(name, size, pm_bytes, &disk)?),
+            GuestRequest::Stat { name } => reply(&self.stat(&name)?),
+            GuestRequest::Flush { name } => reply(&self.flush(&name, progress)?),
+            GuestRequest::Remove { name, lose } => reply(&self.remove(&name, lose, progress)?),
+        }
+    }
+
+    fn stat(&self, tag: &Tag) -> Option<Value> {
+        serde_json::to_value(self.report(tag)).ok()
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        let all: Vec<GuestCounts> = self.engines().iter().map(|engine| engine.counts()).collect();
+        let metric = |name: &str, help: &str, of: &dyn Fn(&GuestCounts) -> u64| Metric {
+            name: format!("guest_{name}"),
+            help: format!("{help}, of all open guests"),
+            value: all.iter().map(of).sum::<u64>() as f64,
+        };
+        vec![
+            metric("truth_frames", "Frames that are newer than the disks", &|it| it.truth_frames),
+            metric("copy_frames", "Frames that the disks have too", &|it| it.copy_frames),
+            metric("promoted_pages", "Pages that moved to frames", &|it| it.promoted_pages),
+            metric("demoted_pages", "Pages that moved to disks", &|it| it.demoted_pages),
+            metric("returned_pages", "Pages stored to while they were copies", &|it| it.returned_pages),
+            metric("disk_written_bytes", "Bytes written to disks", &|it| it.disk_written_bytes),
+            metric("waits", "Writes that waited for a frame", &|it| it.waits),
+        ]
+    }
+
+    fn disk_names(&self) -> Vec<String> {
+        self.names()
+    }
+
+    fn disk_size(&self, name: &str) -> Option<u64> {
+        self.size(name)
+    }
+
+    fn open_disk(&self, name: &str) -> Option<Result<Arc<dyn Disk>, Failure>> {
+        let open = self.open(name);
+        Some(open.map(|guest| Arc::new(GuestDisk(Arc::clone(&guest.engine))) as Arc<dyn Disk>))
+    }
+
+    fn end(&self) -> Result<(), Failure> {
+        self.end_all();
+        Ok(())
+    }
+}

@@ -1,0 +1,278 @@
+//! The guests of an open pool. A guest opens when it is first needed; from then on a thread demotes its pages.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Weak};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use ferrite_disk::Disk;
+use ferrite_owner::{ProgressCall, RunningServices, ServiceRegistry, machine, space_bytes};
+use ferrite_pool::layout::CHUNK;
+use ferrite_pool::{Failure, FailureKind, Pool, Progress, Tag};
+use parking_lot::Mutex;
+
+use crate::demote::GuestStep;
+use crate::guest_requests::{GuestDiskPlace, GuestReport};
+use crate::guest_spec::{GuestSpec, disk_address, erase_stamp, truth_bytes};
+use crate::plane::DirectPlane;
+use crate::{GUEST_KIND, GuestEngine, GuestLayout};
+
+/// The time between two steps of a guest that rests.
+const PAUSE: Duration = Duration::from_millis(20);
+/// The time after which a batch that failed is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Opens a disk by its address.
+pub type DiskOpener = dyn Fn(&str) -> Result<Arc<dyn Disk>, String> + Send + Sync;
+
+/// An open guest, and the thread that demotes its pages.
+pub(crate) struct OpenGuest {
+    pub engine: Arc<GuestEngine>,
+    failure: Arc<Mutex<Option<String>>>,
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl OpenGuest {
+    fn start(engine: Arc<GuestEngine>) -> Result<Arc<Self>, Failure> {
+        let failure = Arc::new(Mutex::new(None));
+        let (worked, failed) = (Arc::clone(&engine), Arc::clone(&failure));
+        let (stop, stopped) = channel();
+        let work = move || {
+            loop {
+                let stepped = worked.step();
+                let pause = match stepped {
+                    Ok(GuestStep::Worked) => Duration::ZERO,
+                    Ok(GuestStep::Rests) => PAUSE,
+                    Err(_) => RETRY,
+                };
+                *failed.lock() = stepped.err().map(|error| error.to_string());
+                if stopped.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
+                    return;
+                }
+            }
+        };
+        let thread = Builder::new().name("guest".into()).spawn(work);
+        let thread = thread.map_err(|error| Failure::failed(format!("starting a thread: {error}")))?;
+        Ok(Arc::new(Self { engine, failure, stop: Some(stop), thread: Some(thread) }))
+    }
+}
+
+impl Drop for OpenGuest {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// Returns the bytes of the pool for a guest of `size` bytes, if the user names none: half of what is free, and no more
+/// than the guest has.
+fn usual_pm_bytes(size: u64, free_bytes: u64) -> u64 {
+    (free_bytes / 2 / CHUNK * CHUNK).min(size.next_multiple_of(CHUNK)).max(CHUNK)
+}
+
+/// The guests of an open pool.
+pub struct OpenGuests {
+    pool: Arc<Pool>,
+    registry: Arc<ServiceRegistry>,
+    running: Weak<RunningServices>,
+    opener: Arc<DiskOpener>,
+    open: Mutex<BTreeMap<String, Arc<OpenGuest>>>,
+}
+
+impl OpenGuests {
+    pub(crate) fn new(
+        pool: Arc<Pool>,
+        registry: Arc<ServiceRegistry>,
+        running: Weak<RunningServices>,
+        opener: Arc<DiskOpener>,
+    ) -> Self {
+        Self { pool, registry, running, opener, open: Mutex::default() }
+    }
+
+    fn tags(&self) -> Vec<Arc<Tag>> {
+        self.pool.tags().into_iter().filter(|tag| tag.kind == GUEST_KIND).collect()
+    }
+
+    /// Returns the tag of the guest called `name`.
+    fn tag(&self, name: &str) -> Result<Arc<Tag>, Failure> {
+        let tag = self.pool.tag(name).map_err(|_| {
+            Failure::not_found(format!(
+                "there is no guest called {name:?}: see `ferrite guest list`, or `ferrite guest create` it"
+            ))
+        })?;
+        tag.ensure_kind(GUEST_KIND)?;
+        Ok(tag)
+    }
+
+    fn open_disk(&self, address: &str) -> Result<Arc<dyn Disk>, Failure> {
+        (self.opener)(address).map_err(Failure::refused)
+    }
+
+    /// Returns the guest called `name`, and opens it if it is closed.
+    pub(crate) fn open(&self, name: &str) -> Result<Arc<OpenGuest>, Failure> {
+        let mut open = self.open.lock();
+        if let Some(known) = open.get(name) {
+            return Ok(Arc::clone(known));
+        }
+        let tag = self.tag(name)?;
+        let address = disk_address(&self.pool, &tag).ok_or_else(|| {
+            Failure::new(FailureKind::Damaged, format!("the guest {name:?} is damaged: run `ferrite pool check`"))
+        })?;
+        let disk = self.open_disk(&address)?;
+        let random = || machine::random() as u16;
+        let guest = OpenGuest::start(GuestEngine::open(&self.pool, name, disk, Box::new(DirectPlane), random)?)?;
+        open.insert(name.into(), Arc::clone(&guest));
+        Ok(guest)
+    }
+
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.tags().iter().map(|tag| tag.name.clone()).collect()
+    }
+
+    pub(crate) fn size(&self, name: &str) -> Option<u64> {
+        self.tag(name).ok().map(|tag| tag.size)
+    }
+
+    pub(crate) fn list(&self) -> Vec<GuestReport> {
+        self.tags().iter().map(|tag| self.report(tag)).collect()
+    }
+
+    /// Describes the guest in `tag`. Opens nothing.
+    pub(crate) fn report(&self, tag: &Tag) -> GuestReport {
+        let open = self.open.lock().get(&tag.name).cloned();
+        GuestReport {
+            name: tag.name.clone(),
+            size: tag.size,
+            pm_bytes: GuestLayout::read(tag).map_or_else(|_| space_bytes(tag), |layout| layout.data_bytes()),
+            disk: disk_address(&self.pool, tag),
+            counts: open.as_ref().map(|open| open.engine.counts()),
+            why: open.and_then(|open| open.failure.lock().clone()),
+        }
+    }
+
+    /// Opens and describes the guest called `name`.
+    pub(crate) fn stat(&self, name: &str) -> Result<GuestReport, Failure> {
+        let _open = self.open(name)?;
+        Ok(self.report(&*self.tag(name)?))
+    }
+
+    /// Makes a guest.
+    pub(crate) fn create(
+        &self,
+        name: String,
+        size: u64,
+        pm_bytes: Option<u64>,
+        place: &GuestDiskPlace,
+    ) -> Result<GuestReport, Failure> {
+        ferrite_pool::check_name(&name)?;
+        if let Ok(tag) = self.pool.tag(&name) {
+            return Err(self.registry.taken(&self.pool, ferrite_pool::Error::Exists(tag.name.clone())));
+        }
+        if self.running.upgrade().is_some_and(|running| running.disk_names().contains(&name)) {
+            let why = format!("the pool has a disk called {name:?}: choose another name for the guest");
+            return Err(Failure::new(FailureKind::Exists, why));
+        }
+        if place.path.as_os_str() != "" {
+            ferrite_pool::ensure_no_member(&place.path)?;
+        }
+        let pm_bytes = pm_bytes.unwrap_or_else(|| usual_pm_bytes(size, self.pool.usage().free_bytes));
+        let identity = machine::random_uuid().map_err(Failure::failed)?;
+        let disk = self.open_disk(&place.address)?;
+        let address = place.address.clone();
+        let spec = GuestSpec { name: name.clone(), size, pm_bytes, address, identity, nonce: machine::random() as u16 };
+        spec.create(&self.pool, &disk)?;
+        Ok(self.report(&*self.tag(&name)?))
+    }
+
+    /// Writes all newer pages of the guest called `name` to its disk.
+    pub(crate) fn flush(&self, name: &str, progress: ProgressCall<'_>) -> Result<GuestReport, Failure> {
+        let open = self.open(name)?;
+        let mut watch =
+            |done, total| progress(Progress { done, total, what: "writing newer pages to the disk".into() });
+        if !open.engine.demote_all(&mut watch)? {
+            let why = "stopped: some pages are newer than the disk, and nothing is lost; run it again";
+            return Err(Failure::new(FailureKind::Cancelled, why));
+        }
+        Ok(self.report(&*self.tag(name)?))
+    }
+
+    /// Flushes and removes the guest called `name`; with `lose`, without its disk.
+    pub(crate) fn remove(&self, name: &str, lose: Option<u64>, progress: ProgressCall<'_>) -> Result<(), Failure> {
+        let tag = self.tag(name)?;
+        if let Some(running) = self.running.upgrade() {
+            running.iter().try_for_each(|service| service.close_disk(name))?;
+        }
+        self.ensure_unused(name)?;
+        match lose {
+            None => drop(self.flush(name, progress).map_err(|failure| self.with_loss(name, failure))?),
+            Some(bytes) => {
+                self.close(name)?;
+                let has = self.alone_bytes(name)?;
+                if bytes != has {
+                    let why = format!("the pool alone has {has} bytes of the guest {name:?}: --lose {has} loses them");
+                    return Err(Failure::refused(why));
+                }
+            }
+        }
+        self.close(name)?;
+        let disk = disk_address(&self.pool, &tag).and_then(|address| (self.opener)(&address).ok());
+        // The stamp of a disk that is not there stays: it names a guest that no pool has.
+        if let Some(disk) = disk {
+            erase_stamp(&self.pool, &tag, &*disk)?;
+        }
+        Ok(self.pool.remove_unheld(name)?)
+    }
+
+    /// Returns the bytes that the pool alone has of a closed guest; of a damaged one, all that it may have.
+    fn alone_bytes(&self, name: &str) -> Result<u64, Failure> {
+        match truth_bytes(&self.pool, name) {
+            Err(crate::GuestError::Damaged(_)) => Ok(space_bytes(&*self.tag(name)?)),
+            other => Ok(other?),
+        }
+    }
+
+    /// Adds to `failure` what a removal without the disk would lose.
+    fn with_loss(&self, name: &str, failure: Failure) -> Failure {
+        if failure.kind == FailureKind::Cancelled {
+            return failure;
+        }
+        let Ok(bytes) = self.close(name).and_then(|()| self.alone_bytes(name)) else { return failure };
+        let message = format!(
+            "{}; --lose {bytes} removes the guest without its disk, and loses as many bytes that only the pool has",
+            failure.message
+        );
+        Failure { message, ..failure }
+    }
+
+    /// Refuses while a client uses the guest called `name`.
+    fn ensure_unused(&self, name: &str) -> Result<(), Failure> {
+        let open = self.open.lock();
+        // Its entry here and its thread have the engine.
+        let is_used = |guest: &Arc<OpenGuest>| Arc::strong_count(guest) > 1 || Arc::strong_count(&guest.engine) > 2;
+        match open.get(name).is_some_and(is_used) {
+            true => Err(Failure::busy(format!("the guest {name:?} is in use: end that first"))),
+            false => Ok(()),
+        }
+    }
+
+    /// Closes the guest called `name`; refused while a client uses it.
+    fn close(&self, name: &str) -> Result<(), Failure> {
+        self.ensure_unused(name)?;
+        let known = self.open.lock().remove(name);
+        // Ends its thread, outside of the lock.
+        drop(known);
+        Ok(())
+    }
+
+    /// Ends the background work of all guests. Newer pages stay in the pool.
+    pub(crate) fn end_all(&self) {
+        self.open.lock().clear();
+    }
+
+    /// Returns the engines of all open guests.
+    pub(crate) fn engines(&self) -> Vec<Arc<GuestEngine>> {
+        self.open.lock().values().map(|open| Arc::clone(&open.engine)).collect()
+    }
+}
