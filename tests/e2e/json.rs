@@ -108,6 +108,7 @@ fn the_page_tells_what_is_printed_no_more_and_no_less() {
     of_a_pool_at_rest(&mut page, &at);
     of_a_pool_that_is_served(&mut page, &at);
     of_caches(&mut page, &at);
+    of_guests(&mut page, &at);
     of_logs(&mut page, &at);
     of_simulators(&mut page, &at);
     let words = ["bench", "pace", "--quick", "--only", "asked", "--output", "out", "--json"];
@@ -224,6 +225,16 @@ fn of_caches(page: &mut Page, at: &dyn Fn(&str) -> String) {
     page.tells("Cache", &json(&["cache", "forget", pool, "c", "--clean"]));
     ok(&["cache", "remove-disk", pool, "c", "more"]);
     ok(&["cache", "remove", pool, "c"]);
+}
+
+fn of_guests(page: &mut Page, at: &dyn Fn(&str) -> String) {
+    let (pool, image) = (&at("guests"), &at("image"));
+    ok(&["pool", "create", pool, "--size", "32M"]);
+    page.tells("Guest", &json(&["guest", "create", pool, "g", "--size", "8M", "--pm", "4M", "--disk", image]));
+    page.tells("Guest", &json(&["guest", "list", pool]));
+    page.tells("Guest", &json(&["guest", "stat", pool, "g"]));
+    page.tells("Guest", &json(&["guest", "flush", pool, "g"]));
+    ok(&["guest", "remove", pool, "g"]);
 }
 
 fn of_logs(page: &mut Page, at: &dyn Fn(&str) -> String) {
