@@ -2,8 +2,8 @@
 
 use crate::session::Experiment;
 use crate::{
-    alternatives, barriers, buffering, db_log, flash_cache, ftl, llc, media, multi_ssd, objects, pace, protection,
-    superpages, write_schemes, zones,
+    alternatives, barriers, buffering, db_log, flash_cache, ftl, llc, media, multi_ssd, nvmfs, objects, pace,
+    protection, superpages, write_schemes, zones,
 };
 
 /// Every experiment.
@@ -23,6 +23,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     ftl::EXPERIMENT,
     flash_cache::EXPERIMENT,
     multi_ssd::EXPERIMENT,
+    nvmfs::EXPERIMENT,
 ];
 
 /// The experiment called `name`.

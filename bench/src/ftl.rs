@@ -19,7 +19,7 @@ use crate::session::{BenchSession, Experiment};
 use crate::verdict::{figure, line, remark, values};
 use crate::{Result, program};
 
-mod drives;
+pub(crate) mod drives;
 mod loads;
 mod speed;
 

@@ -32,6 +32,7 @@ mod mirror_disk;
 mod mount_node;
 mod multi_ssd;
 mod nbd_server;
+mod nvmfs;
 mod objects;
 mod options;
 mod pace;

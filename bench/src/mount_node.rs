@@ -138,7 +138,8 @@ impl MountRoot {
         Ok(MountNode { point, file_system: &EXT4, mount_options, base })
     }
 
-    fn attach(&self, name: &str, disk: Arc<dyn Disk>) -> Result<Attached> {
+    /// Attaches `disk` to a `/dev` node called `name`.
+    pub fn attach(&self, name: &str, disk: Arc<dyn Disk>) -> Result<Attached> {
         let link = self.0.join(format!("{name}.node"));
         let options = Options { link, ..Options::new(name, self.0.join("attached")) };
         Attached::new(disk, options).map_err(|why| Error::server(format!("attaching {name}"), why.to_string()))

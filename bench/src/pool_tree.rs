@@ -5,7 +5,8 @@ use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ferrite_fs::{FileSystem, FsOptions, FsSpec, SUPER_THRESHOLD_BYTES, Time};
+use ferrite_disk::Disk;
+use ferrite_fs::{FileSystem, FsOptions, FsSpec, SUPER_THRESHOLD_BYTES, TierDisk, TierOpening, Time};
 use ferrite_memory::{Guard, MapOptions, Mapped, Memory, Span, stamp_ns};
 use ferrite_mount::{MountOptions, Mounted, NotUnmounted};
 use ferrite_pool::layout::CHUNK;
@@ -16,6 +17,10 @@ use crate::{Error, Result, machine};
 
 /// The boot in which all pools are made and opened.
 pub const BOOT: [u8; 16] = [1; 16];
+/// The address of the SSD of every tier; only this process opens it.
+const SSD_ADDRESS: &str = "the bench's SSD";
+/// Threads that answer a mount with a tier, as many as `ferrite` has.
+const TIER_THREADS: usize = 16;
 
 /// A pool in memory, open.
 pub struct OpenPool {
@@ -113,13 +118,15 @@ pub struct PoolTree {
     pub cached: bool,
     /// The size in bytes from which a file moves to superpages.
     pub super_threshold_bytes: Option<u64>,
+    /// The SSD of its tier, which has no content.
+    pub ssd: Option<Arc<dyn Disk>>,
 }
 
 impl PoolTree {
     /// The file system `name`, not cached, with large files in superpages.
     pub fn new(open_pool: &Arc<OpenPool>, name: &'static str) -> Self {
         let super_threshold_bytes = Some(SUPER_THRESHOLD_BYTES);
-        Self { open_pool: Arc::clone(open_pool), name, cached: false, super_threshold_bytes }
+        Self { open_pool: Arc::clone(open_pool), name, cached: false, super_threshold_bytes, ssd: None }
     }
 
     /// The file system `name`, not cached, without superpages.
@@ -134,13 +141,18 @@ impl PoolTree {
         }
         let super_threshold_bytes = self.super_threshold_bytes;
         let spec = FsSpec { super_threshold_bytes, uid: 0, gid: 0, mode: 0o777, hash_seed: 7, now: now() };
-        Ok(FileSystem::create(&self.open_pool.pool, self.name, &spec)?)
+        FileSystem::create(&self.open_pool.pool, self.name, &spec)?;
+        let Some(disk) = &self.ssd else { return Ok(()) };
+        let ssd = TierDisk { uuid: [9; 16], address: SSD_ADDRESS.into(), disk: Arc::clone(disk) };
+        Ok(FileSystem::add_tier(&self.open_pool.pool, self.name, &[ssd], Some(disk.geometry().size), 1)?)
     }
 
     /// Opens the file system.
     pub fn open(&self) -> Result<Arc<FileSystem>> {
         let options = FsOptions { data: None, read_only: false, clock: Arc::new(now) };
-        Ok(FileSystem::open(Arc::clone(&self.open_pool.pool), self.name, options)?)
+        let open = |_: &str| self.ssd.clone().ok_or_else(|| "there is none".to_owned());
+        let opening = TierOpening { open: &open, nonce: 1 };
+        Ok(FileSystem::open_tiered(Arc::clone(&self.open_pool.pool), self.name, options, &opening)?)
     }
 }
 
@@ -185,7 +197,7 @@ impl ServedTree {
             source: format!("{}:{}", self.tree.open_pool.place.path.display(), self.tree.name),
             cached: self.tree.cached,
             allow_other: true,
-            threads: machine::cores().max(2),
+            threads: machine::cores().max(if self.tree.ssd.is_some() { TIER_THREADS } else { 2 }),
             ..MountOptions::default()
         };
         let mounted = Mounted::start(&fs, &self.point, &options);
@@ -197,6 +209,11 @@ impl ServedTree {
     /// Finishes work of the background thread.
     pub fn finish_background(&self) -> Result<()> {
         self.shown.borrow().as_ref().map_or(Ok(()), |shown| finish_background(&shown.fs))
+    }
+
+    /// Destages all content that may leave the pool.
+    pub fn drain(&self) -> Result<()> {
+        self.shown.borrow().as_ref().map_or(Ok(()), |shown| Ok(shown.fs.drain_tier()?))
     }
 
     /// Unmounts the file system, if it is mounted.

@@ -16,7 +16,9 @@ mod bare_folder;
 mod kernel_folder;
 mod library_folder;
 mod mixture;
+mod page_load;
 mod pinned_threads;
+mod server_load;
 
 use pinned_threads::StartLine;
 
@@ -24,6 +26,8 @@ pub use bare_folder::BareFolder;
 pub use kernel_folder::KernelFolder;
 pub use library_folder::LibraryFolder;
 pub use mixture::{Mixture, Transactions};
+pub use page_load::{PAGE_BYTES, PageLoad, PageRequest};
+pub use server_load::ServerLoad;
 
 /// Bytes of a write that is not timed.
 const FILL_BYTES: u64 = 1 << 20;
@@ -59,6 +63,10 @@ pub trait RecordFile: Sync + Send {
     fn read(&self, at: u64, into: &mut [u8]) -> Result<()>;
     /// Writes a record at `at`; the folder decides how durable it is on return.
     fn write(&self, at: u64, from: &[u8]) -> Result<()>;
+    /// Makes all writes of the file durable, if their return does not.
+    fn sync(&self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// Work on records.
@@ -174,6 +182,10 @@ pub enum FileOrder {
     Transact(Transactions),
     /// Create, look up and remove so many files; the measure is the seconds that the verb took for each.
     Name(NameVerb, u64),
+    /// Random requests of one page each; the measure is their rate.
+    Pages(PageLoad),
+    /// Operations of a file server; the measure is their rate.
+    Serve(ServerLoad),
 }
 
 /// Carries out `order` in `folder`, and returns what it measured.
@@ -188,6 +200,8 @@ pub fn carry_out<F: RecordFolder>(folder: &F, order: &FileOrder) -> Result<f64> 
         FileOrder::Mix(mixture) => mixture.make(folder),
         FileOrder::Transact(transactions) => return transactions.run(folder),
         FileOrder::Name(what, count) => return name(folder, what, count),
+        FileOrder::Pages(load) => return load.run(folder),
+        FileOrder::Serve(load) => return load.run(folder),
     }
     .map(|()| 0.0)
 }

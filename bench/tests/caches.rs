@@ -48,3 +48,26 @@ fn flash_cache_measures_every_scheme_on_both_kinds_of_drives() {
     }
     support::assert_drawn(&report, &["Figure 6", "over RAM disks"]);
 }
+
+#[test]
+fn nvmfs_measures_every_load_on_every_file_system() {
+    let report = support::run("nvmfs", None, Some(env!("CARGO_BIN_EXE_ferrite-bench-worker").into()));
+    if let Err(why) = ferrite_devnode::check() {
+        println!("file systems were not tested: {why}");
+        assert!(report.verdict.contains("left out"), "{}", report.verdict);
+        return;
+    }
+    for load in ["iozone", "iozone-3/4", "fio", "postmark", "file server"] {
+        let name = format!("{load}, 60 % live");
+        if report.verdict.contains(&format!("{name} was left out")) {
+            continue;
+        }
+        for measure in ["written to the SSD", "write request", "operations", "operations, drained"] {
+            let found = subjects(&report, &format!("{name}: {measure}"));
+            assert!(found.contains("ferrite") && found.contains("ext4"), "{name}: {measure}: {found:?}");
+        }
+    }
+    let hits = subjects(&report, "iozone, 60 % live: hit ratio");
+    assert!(hits.contains("ferrite") && hits.contains("exact LRU"), "{hits:?}");
+    support::assert_drawn(&report, &["Figures 3.7", "Figure 3.8", "Figure 3.10", "Figure 3.13"]);
+}

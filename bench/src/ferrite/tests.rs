@@ -21,7 +21,13 @@ fn arguments(folder: &Path) -> String {
 
 fn pool(folder: &Path) -> Arc<ClosedPool> {
     let open_pool = OpenPool::new(folder, 16 << 20).expect("a pool");
-    let tree = PoolTree { open_pool: Arc::clone(&open_pool), name: "run", cached: false, super_threshold_bytes: None };
+    let tree = PoolTree {
+        open_pool: Arc::clone(&open_pool),
+        name: "run",
+        cached: false,
+        super_threshold_bytes: None,
+        ssd: None,
+    };
     tree.make().expect("a file system");
     drop(tree);
     open_pool.close().expect("closed")

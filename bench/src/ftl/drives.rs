@@ -19,7 +19,7 @@ use crate::{Error, Result};
 const CHUNK: usize = 64 << 10;
 
 /// Drives that replay a trace, one of each scheme.
-pub(super) struct Drives {
+pub(crate) struct Drives {
     pipes: Pipes,
     replaying: Vec<JoinHandle<Result<FlashFigures>>>,
 }
@@ -28,7 +28,7 @@ type Pipes = Arc<Mutex<Vec<PipeWriter>>>;
 
 impl Drives {
     /// Full drives of `bytes`. Make them before the load runs: allocating during the load could write back its own disk.
-    pub(super) fn of(bytes: u64) -> Result<Self> {
+    pub(crate) fn of(bytes: u64) -> Result<Self> {
         let (pipes, mut replaying) = (Pipes::default(), Vec::new());
         for (_, scheme) in SCHEMES {
             let (pipe, writer) = io::pipe().map_err(Error::io("making a pipe"))?;
@@ -40,12 +40,12 @@ impl Drives {
     }
 
     /// A writer that passes the trace on to every drive.
-    pub(super) fn trace(&self) -> impl Write + Send + use<> {
+    pub(crate) fn trace(&self) -> impl Write + Send + use<> {
         BufWriter::with_capacity(CHUNK, All(Arc::clone(&self.pipes)))
     }
 
     /// Ends the trace, even if a writer still exists, and returns the figures of each drive.
-    pub(super) fn end(self) -> Result<Vec<FlashFigures>> {
+    pub(crate) fn end(self) -> Result<Vec<FlashFigures>> {
         lock(&self.pipes).clear();
         let ended = |one: JoinHandle<_>| one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         self.replaying.into_iter().map(ended).collect()

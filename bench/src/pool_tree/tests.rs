@@ -8,7 +8,7 @@ const NEW: NewFile =
     NewFile { kind: FileKind::File, mode: 0o644, umask: 0, rdev: 0, by: Credentials { uid: 0, gid: 0 } };
 
 fn tree(pool: &Arc<OpenPool>) -> PoolTree {
-    PoolTree { open_pool: Arc::clone(pool), name: "files", cached: false, super_threshold_bytes: None }
+    PoolTree { open_pool: Arc::clone(pool), name: "files", cached: false, super_threshold_bytes: None, ssd: None }
 }
 
 #[test]

@@ -45,7 +45,7 @@ impl BareFolder {
     pub fn takes(&self, order: &FileOrder) -> bool {
         match order {
             FileOrder::Work(RecordJob { verb, .. }) => !self.has_sizes || *verb == RecordVerb::Write,
-            FileOrder::Name(..) => false,
+            FileOrder::Name(..) | FileOrder::Pages(_) | FileOrder::Serve(_) => false,
             _ => true,
         }
     }

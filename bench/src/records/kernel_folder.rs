@@ -64,4 +64,8 @@ impl RecordFile for KernelFile {
         let written = if self.syncs { written.and_then(|()| self.file.sync_data()) } else { written };
         written.map_err(|why| io_error(&self.path, "writing")(why))
     }
+
+    fn sync(&self) -> Result<()> {
+        self.file.sync_data().map_err(|why| io_error(&self.path, "syncing")(why))
+    }
 }

@@ -146,7 +146,7 @@ fn transactions_that_read_change_nothing() {
 fn our_file_system_carries_out_the_same_orders() {
     let place = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
     let open_pool = OpenPool::new(place.path(), 64 << 20).expect("a pool");
-    let tree = PoolTree { open_pool, name: "x", cached: false, super_threshold_bytes: None };
+    let tree = PoolTree { open_pool, name: "x", cached: false, super_threshold_bytes: None, ssd: None };
     tree.make().expect("a file system");
     let library = LibraryFolder { fs: tree.open().expect("it opens") };
     carry_out(&library, &FileOrder::Prepare { files: 2, file_bytes: 1 << 20 }).expect("made");
@@ -166,7 +166,7 @@ fn our_file_system_carries_out_the_same_orders() {
 fn a_read_behind_the_end_is_told_as_short() {
     let place = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
     let open_pool = OpenPool::new(place.path(), 16 << 20).expect("a pool");
-    let tree = PoolTree { open_pool, name: "x", cached: false, super_threshold_bytes: None };
+    let tree = PoolTree { open_pool, name: "x", cached: false, super_threshold_bytes: None, ssd: None };
     tree.make().expect("a file system");
     let library = LibraryFolder { fs: tree.open().expect("it opens") };
     let file = library.create("short").expect("made");

@@ -1,0 +1,196 @@
+//! Our file system larger than its memory (nvm-storage-hierarchy.txt, figures 3.7 to 3.16), beside file systems of the
+//! kernel whose page cache has as much memory, all on the same kind of simulated, aged SSD.
+//!
+//! A kernel's file system is durable after a sync, ours when a write returns. So each rate is given by that rule, and
+//! again until all content is on the SSD.
+
+use crate::file_subject::mounting;
+use crate::mount_node::{BTRFS, EXT4, KernelFs, XFS};
+use crate::program;
+use crate::report::{BOUND, claim, rows};
+use crate::rounds::Series;
+use crate::scratch::Scratch;
+use crate::session::{BenchSession, Experiment};
+use crate::verdict::values;
+use crate::{Error, Result};
+
+mod memory_limit;
+mod page_reference;
+mod tier_goals;
+mod tier_plan;
+mod tier_run;
+mod tier_subject;
+
+use tier_plan::{TierLoad, TierPlan};
+use tier_run::{ReferenceFigures, TierFigures};
+use tier_subject::{OURS, SubjectSize, TierSubject};
+
+/// The kernel's file systems.
+const PEERS: [&KernelFs; 3] = [&EXT4, &XFS, &BTRFS];
+/// A memory whose least recently used page leaves first.
+const LRU: &str = "exact LRU";
+/// Milliseconds that a load is expected to take on one file system.
+const LOAD_MS: u64 = 4000;
+
+/// A load on SSDs of one size.
+struct TierCase {
+    load: TierLoad,
+    live_percent: u64,
+    name: String,
+}
+
+fn cases(plan: &TierPlan) -> Vec<TierCase> {
+    let mut all = Vec::new();
+    for load in plan.loads() {
+        for live_percent in plan.live_percents {
+            for sync_every in plan.syncs.iter().filter(|every| **every == 0 || load.syncs()) {
+                let synced = if *sync_every > 0 { format!(", synced every {sync_every}") } else { String::new() };
+                let name = format!("{}, {live_percent} % live{synced}", load.name);
+                all.push(TierCase { load: load.synced(*sync_every), live_percent: *live_percent, name });
+            }
+        }
+    }
+    all
+}
+
+fn run(session: &mut BenchSession<'_>) -> Result<()> {
+    let plan = TierPlan::of(session.options.length);
+    let cases = session.wanted(cases(&plan), |case| case.name.clone());
+    if cases.is_empty() {
+        return Ok(());
+    }
+    if let Err(why) = mounting(session) {
+        session.left_out("every file system", why);
+        return Ok(());
+    }
+    for case in &cases {
+        measure_case(session, &plan, case)?;
+    }
+    let lines = tier_goals::lines(&session.report.rows);
+    session.findings.extend(lines);
+    Ok(())
+}
+
+fn measure_case(session: &mut BenchSession<'_>, plan: &TierPlan, case: &TierCase) -> Result<()> {
+    if case.load.name == "postmark" && program::find("postmark").is_none() {
+        session.left_out(&case.name, "there is no postmark");
+        return Ok(());
+    }
+    let mut all = Vec::new();
+    for peer in [None].into_iter().chain(PEERS.map(Some)) {
+        let name = peer.map_or(OURS, |peer| peer.name);
+        session.announce(&format!("{} on {name}", case.name))?;
+        match measure_subject(session, plan, case, peer) {
+            Ok(Some(figures)) => all.push((name, figures)),
+            Ok(None) => {}
+            // A file system that is too full for its own structures is no failure of the experiment.
+            Err(why) if peer.is_some() => session.left_out(&format!("{name} under {}", case.name), why),
+            Err(why) => return Err(why),
+        }
+        session.step(&case.name, LOAD_MS)?;
+    }
+    let reference = tier_run::reference(&case.load, plan.memory_bytes);
+    add_rows(session, &case.name, &all, reference);
+    Ok(())
+}
+
+fn measure_subject(
+    session: &mut BenchSession<'_>,
+    plan: &TierPlan,
+    case: &TierCase,
+    peer: Option<&'static KernelFs>,
+) -> Result<Option<TierFigures>> {
+    let ferrite = mounting(session).map_err(|why| Error::server("the mount", why))?;
+    let (memory_bytes, ssd_bytes) = (plan.memory_bytes, case.load.ssd_bytes(case.live_percent));
+    if let Some(peer) = peer {
+        let lacks_mkfs = program::find(peer.mkfs).is_none();
+        if lacks_mkfs || peer.disk_bytes(case.load.live_bytes) > ssd_bytes {
+            let why = if lacks_mkfs { format!("there is no {}", peer.mkfs) } else { "its SSD is too small".into() };
+            session.left_out(&format!("{} under {}", peer.name, case.name), why);
+            return Ok(None);
+        }
+    }
+    let scratch = Scratch::new(&session.options.place)?;
+    let size = SubjectSize { memory_bytes, ssd_bytes };
+    let subject = TierSubject::new(peer, size, ferrite, &session.options.place)?;
+    if !subject.is_limited() {
+        session.left_out("the limit of the page cache", "this user may not make memory cgroups");
+    }
+    tier_run::measure(subject, &case.load, &scratch).map(Some)
+}
+
+/// A figure of a run.
+struct TierMeasure {
+    name: &'static str,
+    unit: &'static str,
+    of: fn(&TierFigures) -> Option<f64>,
+}
+
+const MEASURES: [TierMeasure; 9] = [
+    TierMeasure { name: "written to the SSD", unit: "MiB", of: |one| Some(one.written_bytes as f64 / 1048576.0) },
+    TierMeasure { name: "write request", unit: "KiB", of: |one| Some(one.request_bytes / 1024.0) },
+    TierMeasure { name: "hit ratio", unit: "", of: |one| one.hit_ratio },
+    TierMeasure { name: "operations", unit: "1/s", of: |one| Some(one.rate) },
+    TierMeasure { name: "operations, drained", unit: "1/s", of: |one| Some(one.drained_rate) },
+    TierMeasure { name: "erases, page-level", unit: "erase", of: |one| Some(one.flash[0].erases as f64) },
+    TierMeasure { name: "erases, FAST", unit: "erase", of: |one| Some(one.flash[1].erases as f64) },
+    TierMeasure { name: "copied per erase, page-level", unit: "pages", of: |one| Some(one.flash[0].copied_per_erase) },
+    TierMeasure { name: "copied per erase, FAST", unit: "pages", of: |one| Some(one.flash[1].copied_per_erase) },
+];
+
+/// Adds the rows of one case: each figure of each subject, beside the first peer.
+fn add_rows(
+    session: &mut BenchSession<'_>,
+    case: &str,
+    all: &[(&'static str, TierFigures)],
+    reference: Option<ReferenceFigures>,
+) {
+    for measure in &MEASURES {
+        let of = |(name, figures): &(&str, TierFigures)| {
+            Some(Series { name: (*name).into(), values: vec![(measure.of)(figures)?] })
+        };
+        let mut series: Vec<Series> = all.iter().filter_map(of).collect();
+        if let Some(reference) = &reference {
+            let mut add = |name: &str, value: f64| series.push(Series { name: name.into(), values: vec![value] });
+            if measure.name == "written to the SSD" {
+                add(LRU, reference.lru_bytes as f64 / 1048576.0);
+                add(BOUND, reference.fewest_bytes as f64 / 1048576.0);
+            } else if measure.name == "hit ratio" {
+                add(LRU, reference.lru_hit_ratio);
+            }
+        }
+        let beside = series.iter().find(|one| one.name != OURS && one.values[0] > 0.0);
+        if let Some(beside) = beside {
+            let name = format!("{case}: {}", measure.name);
+            session.report.rows.extend(rows(&name, measure.unit, &series, beside));
+        }
+    }
+}
+
+/// The experiment.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "nvmfs",
+    about: "a file system larger than its memory, beside the kernel's on the same SSD (nvm-storage-hierarchy, figures 3.7 to 3.16)",
+    expected_ms: [1_200_000, 50_000, 5000],
+    run,
+    verdict: &[],
+    paper: &[
+        claim("figure 3.7", 0.5, "sectors written to the SSD under Filebench beside the other file systems"),
+        claim("figure 3.13", 1.989, "throughput on an SSD of 50 to 70 %, mean over workloads and file systems"),
+        claim("figure 3.14", 1.196, "throughput on an SSD of more than 85 %, mean over workloads and file systems"),
+    ],
+    charts: &[
+        values("Figures 3.7 and 3.9: MiB written to the SSD", "*: written to the SSD"),
+        values("Figure 3.8: hit ratio in memory", "*: hit ratio"),
+        values("Figure 3.10: KiB of a write request", "*: write request"),
+        values("Figure 3.11: erases of a page-level drive", "*: erases, page-level"),
+        values("Figure 3.11: erases of a FAST drive", "*: erases, FAST"),
+        values("Figure 3.12: copied per erase of a page-level drive", "*: copied per erase, page-level"),
+        values("Figure 3.12: copied per erase of a FAST drive", "*: copied per erase, FAST"),
+        values("Figure 3.13: durable operations a second, 60 % live", "*60 % live*: operations"),
+        values("Figure 3.14: durable operations a second, 90 % live", "*90 % live*: operations"),
+    ],
+};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,131 @@
+//! The loads and the sizes of the experiment (nvm-storage-hierarchy.txt, 3.3.1; sizes beyond these are not in the paper).
+
+use crate::options::Length;
+use crate::records::{PAGE_BYTES, PageLoad, ServerLoad};
+
+/// The sizes of a run.
+pub struct TierPlan {
+    /// Bytes of our pool, and of the others' page cache.
+    pub memory_bytes: u64,
+    /// The part of the SSD that live data takes, in per cent.
+    pub live_percents: &'static [u64],
+    /// Writes after which a file is synced; 0 for never.
+    pub syncs: &'static [u64],
+    /// Bytes of content, in sizes of the memory.
+    content_times: u64,
+    /// Random page writes on all files of a load.
+    overwrites: u64,
+    /// Files of the load on many files.
+    many_files: u64,
+    /// postmark's transactions.
+    transactions: u64,
+    /// Operations of the file server.
+    operations: u64,
+}
+
+/// A load.
+#[derive(Clone, Debug)]
+pub struct TierLoad {
+    /// The name in reports.
+    pub name: &'static str,
+    /// The work.
+    pub kind: LoadKind,
+    /// Bytes of content.
+    pub live_bytes: u64,
+}
+
+/// The work of a load.
+#[derive(Clone, Debug)]
+pub enum LoadKind {
+    /// Random requests to pages.
+    Pages {
+        /// The requests.
+        load: PageLoad,
+        /// Bytes of each file.
+        file_bytes: u64,
+    },
+    /// A file server.
+    Server(ServerLoad),
+    /// postmark, which appends to small files.
+    Postmark {
+        /// The number of files.
+        files: u64,
+        /// The number of transactions.
+        transactions: u64,
+    },
+}
+
+/// Bytes of a file of postmark on average, with what it appends.
+const POSTMARK_MEAN: u64 = 20 << 10;
+/// Bytes of a file of the server on average, with what it appends.
+const SERVED_MEAN: u64 = 128 << 10;
+
+impl TierPlan {
+    /// The plan for `length`.
+    pub fn of(length: Length) -> Self {
+        let memory_bytes = length.pick([128 << 20, 64 << 20, 12 << 20]);
+        Self {
+            memory_bytes,
+            content_times: length.pick([4, 4, 2]),
+            live_percents: length.pick([&[60, 90], &[60], &[60]]),
+            syncs: length.pick([&[0, 64], &[0], &[0]]),
+            overwrites: length.pick([memory_bytes / PAGE_BYTES * 2, 8192, 256]),
+            many_files: length.pick([4000, 2000, 40]),
+            transactions: length.pick([30_000, 6000, 100]),
+            operations: length.pick([8000, 2000, 100]),
+        }
+    }
+
+    /// The loads.
+    pub fn loads(&self) -> Vec<TierLoad> {
+        let content = self.content_times * self.memory_bytes;
+        let pages = |name, files: u64, file_bytes: u64, window_bytes| {
+            let load =
+                PageLoad { files, window_bytes, requests: self.overwrites, reads_permille: 0, sync_every: 0, seed: 11 };
+            TierLoad { name, kind: LoadKind::Pages { load, file_bytes }, live_bytes: files * file_bytes }
+        };
+        let many_bytes = content / self.many_files / PAGE_BYTES * PAGE_BYTES;
+        let served = ServerLoad {
+            files: content / SERVED_MEAN,
+            mean_bytes: SERVED_MEAN,
+            operations: self.operations,
+            sync_every: 0,
+            seed: 12,
+        };
+        let files = content / POSTMARK_MEAN;
+        vec![
+            pages("iozone", 1, content, content),
+            pages("iozone-3/4", 1, content, self.memory_bytes / 4 * 3),
+            pages("fio", self.many_files, many_bytes, many_bytes),
+            TierLoad {
+                name: "postmark",
+                kind: LoadKind::Postmark { files, transactions: self.transactions },
+                live_bytes: content,
+            },
+            TierLoad { name: "file server", kind: LoadKind::Server(served), live_bytes: content },
+        ]
+    }
+}
+
+impl TierLoad {
+    /// Bytes of an SSD of which the load's content is `percent`.
+    pub fn ssd_bytes(&self, percent: u64) -> u64 {
+        (self.live_bytes * 100 / percent).next_multiple_of(2 << 20)
+    }
+
+    /// The load with a sync after so many writes.
+    pub fn synced(&self, sync_every: u64) -> Self {
+        let mut synced = self.clone();
+        match &mut synced.kind {
+            LoadKind::Pages { load, .. } => load.sync_every = sync_every,
+            LoadKind::Server(load) => load.sync_every = sync_every,
+            LoadKind::Postmark { .. } => {}
+        }
+        synced
+    }
+
+    /// Whether the load can sync its files.
+    pub fn syncs(&self) -> bool {
+        !matches!(self.kind, LoadKind::Postmark { .. })
+    }
+}

@@ -1,0 +1,227 @@
+//! The subjects: our file system with a tier, and the kernel's file systems, all on the same kind of simulated SSD, whose
+//! requests are counted and traced.
+
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use ferrite_devnode::Attached;
+use ferrite_disk::{Clock, Disk, DiskStats, RamDisk, SsdDisk, SsdProfile, StatsDisk, Trace, TraceDisk, TraceFormat};
+use ferrite_disk_address::HostClock;
+use ferrite_sim::ftl::{
+    AgedFlash, DriveSpec, FillOrder, FlashFigures, FlashFill, FlashShape, FlashTiming, FtlScheme, VictimChoice,
+};
+
+use super::memory_limit::MemoryLimit;
+use crate::ferrite::OwnerProcess;
+use crate::ftl::drives::Drives;
+use crate::mount_node::{KernelFs, MountNode, MountRoot, NodeSource};
+use crate::pool_tree::{OpenPool, PoolTree, ServedTree};
+use crate::records::FileOrder;
+use crate::worker::FolderWorker;
+use crate::{Error, Result, program};
+
+/// Our file system in reports.
+pub const OURS: &str = "ferrite";
+/// The name of our file system in its pool.
+const NAME: &str = "files";
+/// The flash of the drive beyond what its users see, in per cent.
+const SPARE_PERCENT: f64 = 10.0;
+/// Blocks that a small drive has beyond those.
+const EXTRA_BLOCKS_MIN: u32 = 8;
+
+/// The SSD below a subject: an aged X25-E with its requests counted and traced.
+pub struct TracedSsd {
+    stats: Arc<StatsDisk<Arc<dyn Disk>>>,
+    /// Ends the trace.
+    end: Box<dyn Fn() -> ferrite_memory::Result<()>>,
+    worn: Drives,
+}
+
+impl TracedSsd {
+    /// A drive of `bytes`, full of old content.
+    fn new(bytes: u64) -> Result<Self> {
+        let worn = Drives::of(bytes)?;
+        let clock = HostClock::new();
+        let trace = Trace {
+            format: TraceFormat::FioIolog,
+            name: "ssd".into(),
+            clock_ns: move || clock.now_ns(),
+            to: Box::new(worn.trace()),
+        };
+        let traced = Arc::new(TraceDisk::new(aged(bytes)?, trace));
+        let ended = Arc::clone(&traced);
+        let stats = Arc::new(StatsDisk::new(traced as Arc<dyn Disk>));
+        Ok(Self { stats, end: Box::new(move || ended.finish()), worn })
+    }
+
+    /// Ends the trace. Returns the figures of a drive of each scheme.
+    fn finish(self) -> Result<Vec<FlashFigures>> {
+        let finished = (self.end)();
+        let figures = self.worn.end()?;
+        finished?;
+        Ok(figures)
+    }
+}
+
+/// An X25-E of `bytes` in memory that was written at random before.
+fn aged(bytes: u64) -> Result<SsdDisk<RamDisk>> {
+    let profile = SsdProfile::x25e();
+    let SsdProfile { page_bytes, block_bytes, read_ns, program_ns, erase_ns, .. } = profile;
+    let like = FlashShape { logical_blocks: 0, extra_blocks: 0, block_pages: block_bytes / page_bytes, page_bytes };
+    let shape = FlashShape::of_bytes(bytes, SPARE_PERCENT, like)?;
+    let shape = FlashShape { extra_blocks: shape.extra_blocks.max(EXTRA_BLOCKS_MIN), ..shape };
+    let timing = FlashTiming { read_ns, program_ns, erase_ns };
+    let spec = DriveSpec { scheme: FtlScheme::Page(VictimChoice::Greedy), shape, timing };
+    let flash = AgedFlash::new(spec, FlashFill { percent: 100, order: FillOrder::Random }, 1)?;
+    Ok(SsdDisk::aged(RamDisk::new(bytes), &profile, flash, HostClock::new(), 1))
+}
+
+/// The sizes of a subject.
+#[derive(Clone, Copy, Debug)]
+pub struct SubjectSize {
+    /// Bytes of our pool, and of the others' page cache.
+    pub memory_bytes: u64,
+    /// Bytes of the SSD.
+    pub ssd_bytes: u64,
+}
+
+/// The file system of a subject.
+enum SubjectFs {
+    /// A file system of the kernel.
+    Kernel(MountNode),
+    /// Ours, served by this process.
+    Here { served: ServedTree, point: PathBuf },
+    /// Ours, served by a process of its own that opens the SSD's node.
+    Process { _owner: OwnerProcess, ferrite: PathBuf, point: PathBuf, _node: Box<Attached> },
+}
+
+/// A mounted file system, and the worker on it.
+pub struct TierSubject {
+    // The worker ends before the file system is unmounted, which ends before the SSD.
+    worker: RefCell<FolderWorker>,
+    fs: SubjectFs,
+    limit: Option<MemoryLimit>,
+    ssd: TracedSsd,
+    _mount_root: MountRoot,
+}
+
+impl TierSubject {
+    /// The file system `kernel`, or ours, new on an SSD of its own.
+    pub fn new(kernel: Option<&'static KernelFs>, size: SubjectSize, ferrite: &Path, place: &Path) -> Result<Self> {
+        let (mount_root, ssd) = (MountRoot::new()?, TracedSsd::new(size.ssd_bytes)?);
+        let (fs, limit) = match kernel {
+            Some(kernel) => {
+                let options = if kernel.name == "btrfs" { "noatime,nodatacow" } else { "noatime" };
+                let node = mount_root.node("node", NodeSource::Disk(ssd.stats.clone()), options)?.of(kernel);
+                node.format()?;
+                (SubjectFs::Kernel(node), MemoryLimit::new(size.memory_bytes)?)
+            }
+            None => (ours(&mount_root, &ssd, size, ferrite, place)?, None),
+        };
+        let command = limit.as_ref().map_or_else(|| Command::new(ferrite), |limit| limit.command(ferrite.as_os_str()));
+        let worker = RefCell::new(FolderWorker::start(command, fs.point(), false)?);
+        Ok(Self { worker, fs, limit, ssd, _mount_root: mount_root })
+    }
+
+    /// The folder of the file system.
+    pub fn point(&self) -> &Path {
+        self.fs.point()
+    }
+
+    /// A command that runs `program` under the subject's limit of memory.
+    pub fn command(&self, program: &Command) -> Command {
+        let Some(limit) = &self.limit else { return copy_of(program) };
+        let mut command = limit.command(program.get_program());
+        command.args(program.get_args());
+        command
+    }
+
+    /// Returns true if the page cache of the load is limited.
+    pub fn is_limited(&self) -> bool {
+        self.limit.is_some() || !matches!(self.fs, SubjectFs::Kernel(_))
+    }
+
+    /// Has the worker carry out `order`.
+    pub fn order(&self, order: &FileOrder) -> Result<f64> {
+        self.worker.borrow_mut().order(order)
+    }
+
+    /// Makes what was written durable by the file system's own rule: ours has done that.
+    pub fn persist(&self) -> Result<()> {
+        if matches!(self.fs, SubjectFs::Kernel(_)) { self.sync() } else { Ok(()) }
+    }
+
+    /// Writes all content to the SSD.
+    pub fn drain(&self) -> Result<()> {
+        match &self.fs {
+            SubjectFs::Kernel(_) => self.sync(),
+            SubjectFs::Here { served, .. } => served.drain(),
+            SubjectFs::Process { ferrite, point, .. } => {
+                program::run(Command::new(ferrite).args(["fs", "tier", "drain"]).arg(point))
+            }
+        }
+    }
+
+    fn sync(&self) -> Result<()> {
+        program::run(Command::new("sync").arg("--file-system").arg(self.point()))
+    }
+
+    /// Returns the counts of the SSD so far.
+    pub fn stats(&self) -> DiskStats {
+        self.ssd.stats.stats()
+    }
+
+    /// Unmounts the file system. Returns the figures of a drive of each scheme under all that was written.
+    pub fn finish(self) -> Result<Vec<FlashFigures>> {
+        let Self { worker, fs, limit, ssd, _mount_root } = self;
+        drop((worker, fs, limit));
+        ssd.finish()
+    }
+}
+
+impl SubjectFs {
+    fn point(&self) -> &Path {
+        match self {
+            Self::Kernel(node) => node.path(),
+            Self::Here { point, .. } | Self::Process { point, .. } => point,
+        }
+    }
+}
+
+fn copy_of(program: &Command) -> Command {
+    let mut copy = Command::new(program.get_program());
+    copy.args(program.get_args());
+    copy
+}
+
+/// Our file system, mounted by a process of its own if `ferrite` is the whole program.
+fn ours(mount_root: &MountRoot, ssd: &TracedSsd, size: SubjectSize, ferrite: &Path, place: &Path) -> Result<SubjectFs> {
+    let point = mount_root.folder(OURS)?;
+    let pool = OpenPool::of_small_pages(place, size.memory_bytes)?;
+    PoolTree::new(&pool, NAME).make()?;
+    let closed = pool.close()?;
+    let node = Box::new(mount_root.attach("ssd", ssd.stats.clone())?);
+    let mut add = Command::new(ferrite);
+    add.args(["fs", "tier", "add"]).arg(closed.path()).arg(NAME).arg("--ssd").arg(node.device());
+    program::run(add.args(["--lose", &size.ssd_bytes.to_string()]))?;
+    if let Some(owner) = OwnerProcess::start(Command::new(ferrite), ferrite, Arc::clone(&closed), NAME, &point)? {
+        return Ok(SubjectFs::Process { _owner: owner, ferrite: ferrite.into(), point, _node: node });
+    }
+    drop(node);
+    let tree = PoolTree { ssd: Some(ssd.stats.clone()), ..PoolTree::new(&closed.open()?, NAME) };
+    let served = ServedTree::new(tree, &point);
+    served.make()?;
+    served.mount()?;
+    Ok(SubjectFs::Here { served, point })
+}
+
+impl Drop for SubjectFs {
+    fn drop(&mut self) {
+        if let Self::Here { served, point } = self {
+            let unmounted = served.unmount();
+            let _ = unmounted.and_then(|()| std::fs::remove_dir(&*point).map_err(Error::io("removing a folder")));
+        }
+    }
+}
