@@ -202,6 +202,11 @@ impl MountNode {
         if let NodeBase::Tree(served_tree) = &self.base { served_tree.finish_background() } else { Ok(()) }
     }
 
+    /// Destages all content of ours that may leave its pool.
+    pub fn drain(&self) -> Result<()> {
+        if let NodeBase::Tree(served_tree) = &self.base { served_tree.drain() } else { Ok(()) }
+    }
+
     fn mount(&self) -> Result<()> {
         match &self.base {
             NodeBase::Attached(attached) => self.mount_device(self.file_system.name, attached.device()),

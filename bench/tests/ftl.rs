@@ -21,7 +21,7 @@ fn every_load_wears_both_drives_under_every_file_system() {
         let found: BTreeSet<&str> = written.map(|row| row.subject.as_str()).collect();
         if !report.verdict.contains(&format!("{load} was left out")) {
             let here = |name: &&str| !report.verdict.contains(&format!("{name} was left out"));
-            assert_eq!(found, ["ext4", "xfs", "btrfs"].into_iter().filter(here).collect(), "{load}");
+            assert_eq!(found, ["ext4", "xfs", "btrfs", "ferrite"].into_iter().filter(here).collect(), "{load}");
         }
     }
     support::assert_drawn(&report, &["Figure 3.11: erases of a page-level drive", "of a FAST drive", "Figure 3.12"]);

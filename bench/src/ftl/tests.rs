@@ -14,7 +14,7 @@ fn the_verdict_has_erases_copies_and_the_speed() {
         verdict(EXPERIMENT.verdict, rows),
         [
             "erases beside ext4: xfs, page-level 0.80, xfs, FAST 0.50, btrfs, page-level 1.50; the paper draws its figures \
-         without numbers, and its own file system is not here",
+         without numbers",
             "pages copied for each erase: page-level 20 to 31",
             "million random writes simulated a second, of 5 wanted: page-level 6.0, FAST 5.5",
         ]
