@@ -18,7 +18,8 @@ mod many_files;
 mod subjects;
 
 use subjects::{
-    BARE, BARE_APPEND, CACHED, EXT4, EXT4_CACHED, HOLLOW, LIBRARY, MOUNT, RAMFS, RUN, TMPFS, TMPFS_HUGE, XFS_CACHED,
+    BARE, BARE_APPEND, CACHED, EXT4, EXT4_CACHED, HOLLOW, LIBRARY, MOUNT, RAMFS, RUN, TIERED, TMPFS, TMPFS_HUGE,
+    XFS_CACHED,
 };
 
 /// Records of the cases that differ in threads.
@@ -196,6 +197,9 @@ pub const EXPERIMENT: Experiment = Experiment {
         figure("first writes", RUN).case("write 4K").beside(BARE_APPEND),
         figure("later writes", RUN).case("*write 4K").except("write 4K").beside(BARE),
         figure("reads", RUN).case("*read 4K").beside(BARE),
+        line("library with an idle tier beside one without, wanted 0.995 at least", ""),
+        figure("later writes", TIERED).case("*write 4K").except("write 4K").beside(LIBRARY).fine(),
+        figure("reads", TIERED).case("*read 4K").beside(LIBRARY).fine(),
         line("mount --cached beside its bound", ""),
         figure("writes", CACHED).case("*write 4K").beside(HOLLOW),
         figure("reads", CACHED).case("*read 4K").beside(HOLLOW),

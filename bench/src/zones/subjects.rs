@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use ferrite_disk::RamDisk;
+
 use crate::Result;
 use crate::field::Field;
 use crate::file_subject::{FileSubject, has_program, mounting};
@@ -14,6 +16,8 @@ use crate::session::BenchSession;
 
 /// Ours, in process.
 pub const LIBRARY: &str = "library";
+/// Ours, in process, with an SSD that nothing has to go to.
+pub const TIERED: &str = "library, tier";
 /// Ours, by a program that `ferrite run` runs: durable on return.
 pub const RUN: &str = "ferrite run";
 /// Ours, mounted: durable on return.
@@ -38,6 +42,10 @@ pub const XFS_CACHED: &str = "xfs cached";
 pub const BARE: &str = "bare copy";
 /// The bare copy, then a size with a fence of its own: the machine's bound of files that grow.
 pub const BARE_APPEND: &str = "bare append";
+/// Bytes of the SSD of [`TIERED`].
+const TIERED_SSD_BYTES: u64 = 16 << 20;
+/// The pool of [`TIERED`] in sizes of its content: more than a quarter of it stays free, so nothing is destaged.
+const TIERED_POOL: u64 = 2;
 /// Every subject that this machine can have, each with room for `file_bytes` and for `window_bytes` of new files.
 pub fn enter_all(session: &mut BenchSession<'_>, file_bytes: u64, window_bytes: u64) -> Result<Field<FileSubject>> {
     let place = &session.options.place;
@@ -47,6 +55,11 @@ pub fn enter_all(session: &mut BenchSession<'_>, file_bytes: u64, window_bytes: 
     library.make()?;
     let mut field = Field::default();
     field.enter(LIBRARY, FileSubject::Library(LibraryFolder { fs: library.open()? }));
+    let tiered_pool = OpenPool::new(place, TIERED_POOL * (room + (64 << 20)))?;
+    let tiered =
+        PoolTree { ssd: Some(Arc::new(RamDisk::new(TIERED_SSD_BYTES))), ..PoolTree::new(&tiered_pool, "tiered") };
+    tiered.make()?;
+    field.enter(TIERED, FileSubject::Library(LibraryFolder { fs: tiered.open()? }));
     field.enter(BARE, FileSubject::Bare(BareFolder::new(place, room, false)?));
     field.enter(BARE_APPEND, FileSubject::Bare(BareFolder::new(place, room - file_bytes, true)?));
     match mounting(session) {
