@@ -26,7 +26,7 @@ pub use bare_folder::BareFolder;
 pub use kernel_folder::KernelFolder;
 pub use library_folder::LibraryFolder;
 pub use mixture::{Mixture, Transactions};
-pub use page_load::{PAGE_BYTES, PageLoad, PageRequest};
+pub use page_load::{PAGE_BYTES, PageLoad, PageMeasure, PageRequest};
 pub use server_load::ServerLoad;
 
 /// Bytes of a write that is not timed.

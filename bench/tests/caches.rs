@@ -57,7 +57,7 @@ fn nvmfs_measures_every_load_on_every_file_system() {
         assert!(report.verdict.contains("left out"), "{}", report.verdict);
         return;
     }
-    for load in ["iozone", "iozone-3/4", "fio", "postmark", "file server"] {
+    for load in ["durable rewrites", "iozone", "iozone-3/4", "fio", "postmark", "file server"] {
         let name = format!("{load}, 60 % live");
         if report.verdict.contains(&format!("{name} was left out")) {
             continue;

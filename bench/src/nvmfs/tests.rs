@@ -7,9 +7,9 @@ use crate::tests::case;
 #[test]
 fn each_load_has_a_case_for_each_size_of_the_ssd_and_each_way_to_sync() {
     let names = |length| cases(&TierPlan::of(length)).into_iter().map(|case| case.name).collect::<Vec<_>>();
-    assert_eq!(names(Length::Quick).len(), 5);
+    assert_eq!(names(Length::Quick).len(), 6);
     let full = names(Length::Full);
-    assert_eq!(full.len(), 4 * 2 * 2 + 2, "postmark cannot sync: {full:?}");
+    assert_eq!(full.len(), 4 * 2 * 2 + 2 * 2, "two loads are run in one way: {full:?}");
     assert!(full.contains(&"fio, 90 % live, synced every 64".into()), "{full:?}");
 }
 

@@ -1,7 +1,7 @@
 //! The loads and the sizes of the experiment (nvm-storage-hierarchy.txt, 3.3.1; sizes beyond these are not in the paper).
 
 use crate::options::Length;
-use crate::records::{PAGE_BYTES, PageLoad, ServerLoad};
+use crate::records::{PAGE_BYTES, PageLoad, PageMeasure, ServerLoad};
 
 /// The sizes of a run.
 pub struct TierPlan {
@@ -55,6 +55,8 @@ pub enum LoadKind {
     },
 }
 
+/// Durable rewrites of a page on average, in per cent: 20,000 over 64 MiB.
+const REWRITES_PERCENT: u64 = 122;
 /// Bytes of a file of postmark on average, with what it appends.
 const POSTMARK_MEAN: u64 = 20 << 10;
 /// Bytes of a file of the server on average, with what it appends.
@@ -63,25 +65,33 @@ const SERVED_MEAN: u64 = 128 << 10;
 impl TierPlan {
     /// The plan for `length`.
     pub fn of(length: Length) -> Self {
-        let memory_bytes = length.pick([128 << 20, 64 << 20, 12 << 20]);
+        let memory_bytes = length.pick([64 << 20, 32 << 20, 12 << 20]);
         Self {
             memory_bytes,
             content_times: length.pick([4, 4, 2]),
             live_percents: length.pick([&[60, 90], &[60], &[60]]),
             syncs: length.pick([&[0, 64], &[0], &[0]]),
-            overwrites: length.pick([memory_bytes / PAGE_BYTES * 2, 8192, 256]),
-            many_files: length.pick([4000, 2000, 40]),
-            transactions: length.pick([30_000, 6000, 100]),
-            operations: length.pick([8000, 2000, 100]),
+            overwrites: length.pick([memory_bytes / PAGE_BYTES * 8, memory_bytes / PAGE_BYTES, 256]),
+            many_files: length.pick([4000, 1000, 40]),
+            transactions: length.pick([20_000, 3000, 100]),
+            operations: length.pick([8000, 1000, 100]),
         }
     }
 
     /// The loads.
     pub fn loads(&self) -> Vec<TierLoad> {
         let content = self.content_times * self.memory_bytes;
+        let answer = PageMeasure::Rate;
         let pages = |name, files: u64, file_bytes: u64, window_bytes| {
-            let load =
-                PageLoad { files, window_bytes, requests: self.overwrites, reads_permille: 0, sync_every: 0, seed: 11 };
+            let load = PageLoad {
+                files,
+                window_bytes,
+                requests: self.overwrites,
+                reads_permille: 0,
+                sync_every: 0,
+                seed: 11,
+                answer,
+            };
             TierLoad { name, kind: LoadKind::Pages { load, file_bytes }, live_bytes: files * file_bytes }
         };
         let many_bytes = content / self.many_files / PAGE_BYTES * PAGE_BYTES;
@@ -93,7 +103,12 @@ impl TierPlan {
             seed: 12,
         };
         let files = content / POSTMARK_MEAN;
+        let mut rewrites = pages("durable rewrites", 1, content, self.memory_bytes / 2);
+        if let LoadKind::Pages { load, .. } = &mut rewrites.kind {
+            (load.sync_every, load.requests) = (1, load.window_bytes / PAGE_BYTES * REWRITES_PERCENT / 100);
+        }
         vec![
+            rewrites,
             pages("iozone", 1, content, content),
             pages("iozone-3/4", 1, content, self.memory_bytes / 4 * 3),
             pages("fio", self.many_files, many_bytes, many_bytes),
@@ -115,6 +130,9 @@ impl TierLoad {
 
     /// The load with a sync after so many writes.
     pub fn synced(&self, sync_every: u64) -> Self {
+        if sync_every == 0 {
+            return self.clone();
+        }
         let mut synced = self.clone();
         match &mut synced.kind {
             LoadKind::Pages { load, .. } => load.sync_every = sync_every,
@@ -124,8 +142,12 @@ impl TierLoad {
         synced
     }
 
-    /// Whether the load can sync its files.
+    /// Whether the load may be run with syncs or without.
     pub fn syncs(&self) -> bool {
-        !matches!(self.kind, LoadKind::Postmark { .. })
+        match self.kind {
+            LoadKind::Pages { load, .. } => load.sync_every == 0,
+            LoadKind::Server(_) => true,
+            LoadKind::Postmark { .. } => false,
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! One load on one subject: what it writes to the SSD, what it finds in memory, and how fast it is.
 
+use std::process::Command;
 use std::time::Instant;
 
 use ferrite_disk::DiskStats;
@@ -24,6 +25,8 @@ pub struct TierFigures {
     pub request_bytes: f64,
     /// The part of random reads that needed no request to the SSD.
     pub hit_ratio: Option<f64>,
+    /// What a scan of a file gave, of which a part was in use.
+    pub scan: Option<ScanFigures>,
     /// Operations a second until they were durable.
     pub rate: f64,
     /// Operations a second until all content was on the SSD.
@@ -32,10 +35,19 @@ pub struct TierFigures {
     pub flash: Vec<FlashFigures>,
 }
 
+/// The figures of a scan of a large file, of which a part that memory holds was in use.
+pub struct ScanFigures {
+    /// Megabytes a second.
+    pub rate: f64,
+    /// The part of random reads of what was in use that needed no request to the SSD behind the scan.
+    pub hit_ratio: f64,
+}
+
 /// Runs `load` on `subject`, whose file system is empty.
 pub fn measure(subject: TierSubject, load: &TierLoad, scratch: &Scratch) -> Result<TierFigures> {
     fill(&subject, load)?;
     subject.drain()?;
+    subject.trace();
     let (before, start) = (subject.stats(), Instant::now());
     let operations = run(&subject, load, scratch)?;
     subject.persist()?;
@@ -43,12 +55,14 @@ pub fn measure(subject: TierSubject, load: &TierLoad, scratch: &Scratch) -> Resu
     subject.drain()?;
     let (drained, after) = (start.elapsed(), subject.stats());
     let hit_ratio = probe(&subject, load)?;
+    let scan = scan(&subject, load)?;
     let flash = subject.finish()?;
     let (written_bytes, writes) = written(&before, &after);
     Ok(TierFigures {
         written_bytes,
         request_bytes: written_bytes as f64 / writes.max(1) as f64,
         hit_ratio,
+        scan,
         rate: operations as f64 / durable.as_secs_f64(),
         drained_rate: operations as f64 / drained.as_secs_f64(),
         flash,
@@ -100,6 +114,20 @@ fn probe(subject: &TierSubject, load: &TierLoad) -> Result<Option<f64>> {
     subject.order(&FileOrder::Pages(reads))?;
     let missed = (subject.stats().reads - before).min(reads.requests);
     Ok(Some(1.0 - missed as f64 / reads.requests as f64))
+}
+
+/// Reads the file of a load whose requests went to a part of it, from its beginning to its end.
+fn scan(subject: &TierSubject, load: &TierLoad) -> Result<Option<ScanFigures>> {
+    let LoadKind::Pages { load: requests, file_bytes } = load.kind else { return Ok(None) };
+    if requests.window_bytes == file_bytes {
+        return Ok(None);
+    }
+    let (file, start) = (subject.point().join("data-0"), Instant::now());
+    let mut read = Command::new("dd");
+    read.arg(format!("if={}", file.display())).args(["of=/dev/null", "bs=1M", "status=none"]);
+    program::run(&mut subject.command(&read))?;
+    let rate = file_bytes as f64 / 1e6 / start.elapsed().as_secs_f64();
+    Ok(probe(subject, load)?.map(|hit_ratio| ScanFigures { rate, hit_ratio }))
 }
 
 /// What exact policies do with a load.

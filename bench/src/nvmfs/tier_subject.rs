@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use ferrite_devnode::Attached;
 use ferrite_disk::{Clock, Disk, DiskStats, RamDisk, SsdDisk, SsdProfile, StatsDisk, Trace, TraceDisk, TraceFormat};
@@ -14,6 +15,7 @@ use ferrite_sim::ftl::{
 };
 
 use super::memory_limit::MemoryLimit;
+use super::trace_gate::TraceGate;
 use crate::ferrite::OwnerProcess;
 use crate::ftl::drives::Drives;
 use crate::mount_node::{KernelFs, MountNode, MountRoot, NodeSource};
@@ -34,6 +36,8 @@ const EXTRA_BLOCKS_MIN: u32 = 8;
 /// The SSD below a subject: an aged X25-E with its requests counted and traced.
 pub struct TracedSsd {
     stats: Arc<StatsDisk<Arc<dyn Disk>>>,
+    /// Whether requests are traced from now on.
+    is_traced: Arc<AtomicBool>,
     /// Ends the trace.
     end: Box<dyn Fn() -> ferrite_memory::Result<()>>,
     worn: Drives,
@@ -42,18 +46,18 @@ pub struct TracedSsd {
 impl TracedSsd {
     /// A drive of `bytes`, full of old content.
     fn new(bytes: u64) -> Result<Self> {
-        let worn = Drives::of(bytes)?;
+        let (worn, is_traced) = (Drives::of(bytes)?, Arc::new(AtomicBool::new(false)));
         let clock = HostClock::new();
         let trace = Trace {
             format: TraceFormat::FioIolog,
             name: "ssd".into(),
             clock_ns: move || clock.now_ns(),
-            to: Box::new(worn.trace()),
+            to: Box::new(TraceGate::new(worn.trace(), Arc::clone(&is_traced))),
         };
         let traced = Arc::new(TraceDisk::new(aged(bytes)?, trace));
         let ended = Arc::clone(&traced);
         let stats = Arc::new(StatsDisk::new(traced as Arc<dyn Disk>));
-        Ok(Self { stats, end: Box::new(move || ended.finish()), worn })
+        Ok(Self { stats, is_traced, end: Box::new(move || ended.finish()), worn })
     }
 
     /// Ends the trace. Returns the figures of a drive of each scheme.
@@ -118,7 +122,8 @@ impl TierSubject {
                 node.format()?;
                 (SubjectFs::Kernel(node), MemoryLimit::new(size.memory_bytes)?)
             }
-            None => (ours(&mount_root, &ssd, size, ferrite, place)?, None),
+            // Only the pool holds content of ours: the kernel's cache of the mount gets nothing.
+            None => (ours(&mount_root, &ssd, size, ferrite, place)?, MemoryLimit::new(0)?),
         };
         let command = limit.as_ref().map_or_else(|| Command::new(ferrite), |limit| limit.command(ferrite.as_os_str()));
         let worker = RefCell::new(FolderWorker::start(command, fs.point(), false)?);
@@ -140,7 +145,7 @@ impl TierSubject {
 
     /// Returns true if the page cache of the load is limited.
     pub fn is_limited(&self) -> bool {
-        self.limit.is_some() || !matches!(self.fs, SubjectFs::Kernel(_))
+        self.limit.is_some()
     }
 
     /// Has the worker carry out `order`.
@@ -166,6 +171,11 @@ impl TierSubject {
 
     fn sync(&self) -> Result<()> {
         program::run(Command::new("sync").arg("--file-system").arg(self.point()))
+    }
+
+    /// Traces the requests to the SSD from now on.
+    pub fn trace(&self) {
+        self.ssd.is_traced.store(true, Ordering::Relaxed);
     }
 
     /// Returns the counts of the SSD so far.

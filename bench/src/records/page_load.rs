@@ -27,6 +27,17 @@ pub struct PageLoad {
     pub sync_every: u64,
     /// The seed of the places.
     pub seed: u64,
+    /// The measure that is returned.
+    pub answer: PageMeasure,
+}
+
+/// The measure of a load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PageMeasure {
+    /// Requests a second.
+    Rate,
+    /// Microseconds within which all but a hundredth of the requests end.
+    P99,
 }
 
 /// A request of a load.
@@ -51,16 +62,16 @@ impl PageLoad {
         })
     }
 
-    /// Runs the requests. Returns how many ended in a second.
+    /// Runs the requests. Returns the measure.
     pub fn run<F: RecordFolder>(&self, folder: &F) -> Result<f64> {
         let mut buffer = CopyBuffer::new(PAGE_BYTES as usize);
-        let (start, mut open) = (Instant::now(), None);
+        let (start, mut open, mut times) = (Instant::now(), None, Vec::new());
         for (number, request) in (1..).zip(self.requests()) {
             let file = match open.take() {
                 Some((name, file)) if name == request.file => file,
                 _ => folder.open(&data(request.file))?,
             };
-            let at = request.page * PAGE_BYTES;
+            let (at, began) = (request.page * PAGE_BYTES, Instant::now());
             if request.is_read {
                 file.read(at, buffer.bytes_mut())?;
             } else {
@@ -70,7 +81,14 @@ impl PageLoad {
             if self.sync_every > 0 && number % self.sync_every == 0 {
                 file.sync()?;
             }
+            if self.answer == PageMeasure::P99 {
+                times.push(began.elapsed());
+            }
             open = Some((request.file, file));
+        }
+        if self.answer == PageMeasure::P99 {
+            times.sort_unstable();
+            return Ok(times.get(times.len() * 99 / 100).map_or(0.0, |time| time.as_secs_f64() * 1e6));
         }
         Ok(self.requests as f64 / start.elapsed().as_secs_f64())
     }
