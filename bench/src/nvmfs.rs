@@ -25,9 +25,9 @@ mod write_latency;
 
 use tier_plan::{TierLoad, TierPlan};
 use tier_run::{ReferenceFigures, TierFigures};
-use tier_subject::{OURS, SubjectSize, TierSubject};
+use tier_subject::{MOUNT, OURS, SubjectKind, SubjectSize, TierSubject};
 
-/// The kernel's file systems.
+/// The kernel's file systems, the one of every run first.
 const PEERS: [&KernelFs; 3] = [&EXT4, &XFS, &BTRFS];
 /// A memory whose least recently used page leaves first.
 const LRU: &str = "exact LRU";
@@ -77,14 +77,17 @@ fn measure_case(session: &mut BenchSession<'_>, plan: &TierPlan, case: &TierCase
         return Ok(());
     }
     let mut all = Vec::new();
-    for peer in [None].into_iter().chain(PEERS.map(Some)) {
-        let name = peer.map_or(OURS, |peer| peer.name);
+    let peers = PEERS.iter().take(plan.peers).map(|peer| SubjectKind::Kernel(peer));
+    for kind in [SubjectKind::Run, SubjectKind::Mount].into_iter().chain(peers) {
+        let name = kind.name();
         session.announce(&format!("{} on {name}", case.name))?;
-        match measure_subject(session, plan, case, peer) {
+        match measure_subject(session, plan, case, kind) {
             Ok(Some(figures)) => all.push((name, figures)),
             Ok(None) => {}
             // A file system that is too full for its own structures is no failure of the experiment.
-            Err(why) if peer.is_some() => session.left_out(&format!("{name} under {}", case.name), why),
+            Err(why) if matches!(kind, SubjectKind::Kernel(_)) => {
+                session.left_out(&format!("{name} under {}", case.name), why)
+            }
             Err(why) => return Err(why),
         }
         session.step(&case.name, LOAD_MS)?;
@@ -98,11 +101,11 @@ fn measure_subject(
     session: &mut BenchSession<'_>,
     plan: &TierPlan,
     case: &TierCase,
-    peer: Option<&'static KernelFs>,
+    kind: SubjectKind,
 ) -> Result<Option<TierFigures>> {
     let ferrite = mounting(session).map_err(|why| Error::server("the mount", why))?;
     let (memory_bytes, ssd_bytes) = (plan.memory_bytes, case.load.ssd_bytes(case.live_percent));
-    if let Some(peer) = peer {
+    if let SubjectKind::Kernel(peer) = kind {
         let lacks_mkfs = program::find(peer.mkfs).is_none();
         if lacks_mkfs || peer.disk_bytes(case.load.live_bytes) > ssd_bytes {
             let why = if lacks_mkfs { format!("there is no {}", peer.mkfs) } else { "its SSD is too small".into() };
@@ -112,7 +115,7 @@ fn measure_subject(
     }
     let scratch = Scratch::new(&session.options.place)?;
     let size = SubjectSize { memory_bytes, ssd_bytes };
-    let subject = TierSubject::new(peer, size, ferrite, &session.options.place)?;
+    let subject = TierSubject::new(kind, size, ferrite, &session.options.place)?;
     if !subject.is_limited() {
         session.left_out("the limit of the page cache", "this user may not make memory cgroups");
     }
@@ -161,7 +164,7 @@ fn add_rows(
                 add(LRU, reference.lru_hit_ratio);
             }
         }
-        let beside = series.iter().find(|one| one.name != OURS && one.values[0] > 0.0);
+        let beside = series.iter().find(|one| ![OURS, MOUNT].contains(&&*one.name) && one.values[0] > 0.0);
         if let Some(beside) = beside {
             let name = format!("{case}: {}", measure.name);
             session.report.rows.extend(rows(&name, measure.unit, &series, beside));

@@ -11,6 +11,8 @@ pub struct TierPlan {
     pub live_percents: &'static [u64],
     /// Writes after which a file is synced; 0 for never.
     pub syncs: &'static [u64],
+    /// The number of the kernel's file systems that take part.
+    pub peers: usize,
     /// Bytes of content, in sizes of the memory.
     content_times: u64,
     /// Random page writes on all files of a load.
@@ -65,9 +67,10 @@ const SERVED_MEAN: u64 = 128 << 10;
 impl TierPlan {
     /// The plan for `length`.
     pub fn of(length: Length) -> Self {
-        let memory_bytes = length.pick([64 << 20, 32 << 20, 12 << 20]);
+        let memory_bytes = length.pick([64 << 20, 24 << 20, 12 << 20]);
         Self {
             memory_bytes,
+            peers: length.pick([3, 1, 3]),
             content_times: length.pick([4, 4, 2]),
             live_percents: length.pick([&[60, 90], &[60], &[60]]),
             syncs: length.pick([&[0, 64], &[0], &[0]]),

@@ -16,7 +16,7 @@ use ferrite_sim::ftl::{
 
 use super::memory_limit::MemoryLimit;
 use super::trace_gate::TraceGate;
-use crate::ferrite::OwnerProcess;
+use crate::ferrite::{OwnerProcess, under_run};
 use crate::ftl::drives::Drives;
 use crate::mount_node::{KernelFs, MountNode, MountRoot, NodeSource};
 use crate::pool_tree::{OpenPool, PoolTree, ServedTree};
@@ -26,6 +26,8 @@ use crate::{Error, Result, program};
 
 /// Our file system in reports.
 pub const OURS: &str = "ferrite";
+/// The same by programs that go through the kernel.
+pub const MOUNT: &str = "ferrite mount";
 /// The name of our file system in its pool.
 const NAME: &str = "files";
 /// The flash of the drive beyond what its users see, in per cent.
@@ -91,6 +93,28 @@ pub struct SubjectSize {
     pub ssd_bytes: u64,
 }
 
+/// How programs reach which file system.
+#[derive(Clone, Copy)]
+pub enum SubjectKind {
+    /// Ours, under `ferrite run` if there is the whole program.
+    Run,
+    /// Ours, through the kernel.
+    Mount,
+    /// A file system of the kernel.
+    Kernel(&'static KernelFs),
+}
+
+impl SubjectKind {
+    /// The name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Run => OURS,
+            Self::Mount => MOUNT,
+            Self::Kernel(kernel) => kernel.name,
+        }
+    }
+}
+
 /// The file system of a subject.
 enum SubjectFs {
     /// A file system of the kernel.
@@ -107,27 +131,31 @@ pub struct TierSubject {
     worker: RefCell<FolderWorker>,
     fs: SubjectFs,
     limit: Option<MemoryLimit>,
+    /// The program that runs others with direct access to our files.
+    run: Option<PathBuf>,
     ssd: TracedSsd,
     _mount_root: MountRoot,
 }
 
 impl TierSubject {
-    /// The file system `kernel`, or ours, new on an SSD of its own.
-    pub fn new(kernel: Option<&'static KernelFs>, size: SubjectSize, ferrite: &Path, place: &Path) -> Result<Self> {
+    /// A new file system on an SSD of its own.
+    pub fn new(kind: SubjectKind, size: SubjectSize, ferrite: &Path, place: &Path) -> Result<Self> {
         let (mount_root, ssd) = (MountRoot::new()?, TracedSsd::new(size.ssd_bytes)?);
-        let (fs, limit) = match kernel {
-            Some(kernel) => {
+        let (fs, limit) = match kind {
+            SubjectKind::Kernel(kernel) => {
                 let options = if kernel.name == "btrfs" { "noatime,nodatacow" } else { "noatime" };
                 let node = mount_root.node("node", NodeSource::Disk(ssd.stats.clone()), options)?.of(kernel);
                 node.format()?;
                 (SubjectFs::Kernel(node), MemoryLimit::new(size.memory_bytes)?)
             }
             // Only the pool holds content of ours: the kernel's cache of the mount gets nothing.
-            None => (ours(&mount_root, &ssd, size, ferrite, place)?, MemoryLimit::new(0)?),
+            _ => (ours(&mount_root, &ssd, size, ferrite, place)?, MemoryLimit::new(0)?),
         };
-        let command = limit.as_ref().map_or_else(|| Command::new(ferrite), |limit| limit.command(ferrite.as_os_str()));
+        let is_run = matches!((kind, &fs), (SubjectKind::Run, SubjectFs::Process { .. }));
+        let run = is_run.then(|| ferrite.to_owned());
+        let command = limited(limit.as_ref(), &under(run.as_deref(), &Command::new(ferrite)));
         let worker = RefCell::new(FolderWorker::start(command, fs.point(), false)?);
-        Ok(Self { worker, fs, limit, ssd, _mount_root: mount_root })
+        Ok(Self { worker, fs, limit, run, ssd, _mount_root: mount_root })
     }
 
     /// The folder of the file system.
@@ -137,10 +165,7 @@ impl TierSubject {
 
     /// A command that runs `program` under the subject's limit of memory.
     pub fn command(&self, program: &Command) -> Command {
-        let Some(limit) = &self.limit else { return copy_of(program) };
-        let mut command = limit.command(program.get_program());
-        command.args(program.get_args());
-        command
+        limited(self.limit.as_ref(), &under(self.run.as_deref(), program))
     }
 
     /// Returns true if the page cache of the load is limited.
@@ -185,7 +210,7 @@ impl TierSubject {
 
     /// Unmounts the file system. Returns the figures of a drive of each scheme under all that was written.
     pub fn finish(self) -> Result<Vec<FlashFigures>> {
-        let Self { worker, fs, limit, ssd, _mount_root } = self;
+        let Self { worker, fs, limit, ssd, _mount_root, .. } = self;
         drop((worker, fs, limit));
         ssd.finish()
     }
@@ -200,10 +225,22 @@ impl SubjectFs {
     }
 }
 
-fn copy_of(program: &Command) -> Command {
-    let mut copy = Command::new(program.get_program());
-    copy.args(program.get_args());
-    copy
+/// Returns `program`, run by `ferrite run` if that is given.
+fn under(ferrite: Option<&Path>, program: &Command) -> Command {
+    let mut command = ferrite.map_or_else(|| Command::new(program.get_program()), under_run);
+    if ferrite.is_some() {
+        command.arg(program.get_program());
+    }
+    command.args(program.get_args());
+    command
+}
+
+/// Returns `program` under the limit of memory, if there is one.
+fn limited(limit: Option<&MemoryLimit>, program: &Command) -> Command {
+    let enter = |limit: &MemoryLimit| limit.command(program.get_program());
+    let mut command = limit.map_or_else(|| Command::new(program.get_program()), enter);
+    command.args(program.get_args());
+    command
 }
 
 /// Our file system, mounted by a process of its own if `ferrite` is the whole program.

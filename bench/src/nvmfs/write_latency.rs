@@ -1,7 +1,7 @@
 //! Durable writes of one page by one thread while segments are written to the SSD, beside writes while none is.
 
 use super::tier_plan::{LoadKind, TierPlan};
-use super::tier_subject::{SubjectSize, TierSubject};
+use super::tier_subject::{SubjectKind, SubjectSize, TierSubject};
 use crate::Result;
 use crate::file_subject::mounting;
 use crate::records::{FileOrder, PAGE_BYTES, PageLoad, PageMeasure};
@@ -32,7 +32,7 @@ pub fn measure(session: &mut BenchSession<'_>, plan: &TierPlan) -> Result<()> {
     });
     let Some((one, load, file_bytes)) = large else { return Ok(()) };
     let size = SubjectSize { memory_bytes: plan.memory_bytes, ssd_bytes: one.ssd_bytes(plan.live_percents[0]) };
-    let subject = TierSubject::new(None, size, ferrite, &session.options.place)?;
+    let subject = TierSubject::new(SubjectKind::Run, size, ferrite, &session.options.place)?;
     subject.order(&FileOrder::Prepare { files: 1, file_bytes })?;
     let p99 = |window_bytes: u64, seed| {
         let (requests, answer) = ((plan.memory_bytes / PAGE_BYTES / 4).min(load.requests), PageMeasure::P99);
