@@ -212,3 +212,103 @@ fn ssds_are_given_to_a_file_system_that_is_not_mounted() {
     ok(&["fs", "remove", pool, "f"]);
     assert_sound(&place.pool);
 }
+
+/// TI15, TI16: an SSD is added and another one removed while a program writes; a kill in the middle of the removal leaves a
+/// state from which the same command goes on.
+#[test]
+fn ssds_come_and_go_while_files_are_written_and_the_server_is_killed() {
+    let Some(place) = TieredPlace::new() else { return };
+    let server = place.start();
+    for number in 0..30 {
+        fs::write(place.file(number), content(number)).expect("written");
+    }
+    let second = place.ssd.with_extension("second");
+    File::create(&second).and_then(|file| file.set_len(SSD_BYTES)).expect("made");
+    let [pool, at, first, second] =
+        [&place.pool, &place.at, &place.ssd, &second].map(|path| path.to_str().expect("text"));
+    let writer = std::thread::spawn({
+        let path = place.at.join("changed");
+        move || {
+            let file = OpenOptions::new().create(true).truncate(false).write(true).open(path).expect("opened");
+            for round in 1..400_u64 {
+                let done = file.write_all_at(&round.to_le_bytes().repeat(512), round % 100 * 4096);
+                if done.is_err() {
+                    return round - 1;
+                }
+            }
+            399
+        }
+    });
+    ok(&["fs", "tier", "add", at, "--ssd", second]);
+    let listed = |at: &str| json(&["fs", "tier", "list", at]);
+    assert_eq!(listed(at).as_array().map(Vec::len), Some(2));
+    let mut removal = ferrite().args(["fs", "tier", "remove", at, first]).spawn().expect("it runs");
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    server.kill();
+    removal.wait().expect("it ends");
+    let last = writer.join().expect("it ends");
+    assert_sound(&place.pool);
+    let server = Server::start(&place.pool, &["--no-disk", "--no-attach", "--mount", at]);
+    let is_listed = |ssd: &Value| ssd["address"] == first;
+    if listed(at).as_array().is_some_and(|all| all.iter().any(is_listed)) {
+        ok(&["fs", "tier", "remove", at, first]);
+    }
+    let left = listed(at);
+    assert!(left.as_array().is_some_and(|all| all.len() == 1 && !all.iter().any(is_listed)), "{left}");
+    for number in 0..30 {
+        assert!(fs::read(place.file(number)).expect("read") == content(number), "file {number}");
+    }
+    let changed = fs::read(place.at.join("changed")).expect("read");
+    for round in last.saturating_sub(99).max(1)..=last {
+        let block = &changed[(round % 100 * 4096) as usize..][..8];
+        assert!(u64::from_le_bytes(block.try_into().expect("eight bytes")) >= round, "block of round {round}");
+    }
+    let scrubbed = json(&["fs", "tier", "scrub", at]);
+    assert!(scrubbed["damaged_pages"] == 0 && scrubbed["pages"].as_u64() > Some(0), "{scrubbed}");
+    server.interrupt();
+    assert_sound(&place.pool);
+    // The SSD that was removed has nothing that could be lost.
+    let other = place.pool.with_extension("other");
+    let other = other.to_str().expect("text");
+    ok(&["pool", "create", other, "--size", "64M"]);
+    ok(&["fs", "create", other, "f", "--ssd", first]);
+    let why = refused(ferrite().args(["fs", "tier", "remove", pool, "files", first]), 1);
+    assert!(why.contains("is not mounted"), "{why}");
+}
+
+/// A page on an SSD that was damaged is found by a scrub, with the path of its file, until it is overwritten.
+#[test]
+fn a_scrub_lists_what_is_damaged_on_an_ssd() {
+    let Some(place) = TieredPlace::new() else { return };
+    let server = place.start();
+    for number in 0..30 {
+        fs::write(place.file(number), content(number)).expect("written");
+    }
+    let at = place.at.to_str().expect("text");
+    let away = |number: &u64| {
+        let path = place.file(*number);
+        let asked = ["fs", "tier", "stat", at, "--where", path.to_str().expect("text"), "--page", "3", "--json"];
+        ferrite().args(asked).output().expect("it runs").status.success()
+    };
+    let number = (0..30).find(away).expect("some page is away");
+    let path = place.file(number);
+    let found = json(&["fs", "tier", "stat", at, "--where", path.to_str().expect("text"), "--page", "3"]);
+    let offset = found["offset"].as_u64().expect("a number");
+    let ssd = OpenOptions::new().read(true).write(true).open(&place.ssd).expect("opened");
+    let mut byte = [0];
+    ssd.read_exact_at(&mut byte, offset).expect("read");
+    assert_eq!(byte[0], content(number)[3 * 4096]);
+    ssd.write_all_at(&[!byte[0]], offset).expect("damaged");
+    let scrubbed = json(&["fs", "tier", "scrub", at]);
+    assert_eq!(scrubbed["damaged"][0]["path"], format!("/file{number}"), "{scrubbed}");
+    assert_eq!((&scrubbed["damaged_pages"], &scrubbed["damaged"][0]["page"]), (&1.into(), &3.into()), "{scrubbed}");
+    let file = OpenOptions::new().write(true).open(&path).expect("opened");
+    file.write_all_at(&content(number)[3 * 4096..4 * 4096], 3 * 4096).expect("a whole page heals it");
+    drop(file);
+    assert_eq!(json(&["fs", "tier", "scrub", at])["damaged_pages"], 0);
+    assert!(fs::read(&path).expect("read") == content(number));
+    let cleaned = json(&["fs", "tier", "clean", at, "--all"]);
+    assert!(cleaned["segments"]["free"].as_u64() > Some(0), "{cleaned}");
+    ok(&["fs", "tier", "trim", at]);
+    server.interrupt();
+}

@@ -11,10 +11,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ferrite_cache::{MemberAddress, MemberOpener};
+use ferrite_cache::MemberOpener;
 use ferrite_fs::share::layout::mount_source::mount_source;
 use ferrite_fs::share::layout::request::ClientRequest;
-use ferrite_fs::{DataMode, FileSystem, FsOptions, FsSpec, TierDisk, TierOpening, Time};
+use ferrite_fs::{DataMode, FileSystem, FsOptions, FsSpec, TierOpening, Time};
 use ferrite_memory::stamp_ns;
 use ferrite_mount::{MountOptions, Mounted, NotUnmounted, ensure_own_links};
 use ferrite_owner::paths::{in_line, quoted};
@@ -257,28 +257,6 @@ impl Filesystems {
         let options = FsOptions { data, read_only, clock: Arc::new(now) };
         let opening = TierOpening { open: &|address| AddressOpener.open(address), nonce: machine::random() as u16 };
         Ok(FileSystem::open_tiered(Arc::clone(&self.pool), name, options, &opening)?)
-    }
-
-    /// Gives a file system that is not mounted a tier on `ssds`. `lose` names the bytes of SSDs that may hold data.
-    ///
-    /// # Errors
-    /// The kind [`ferrite_pool::FailureKind::Busy`] while the file system is mounted;
-    /// [`ferrite_pool::FailureKind::Refused`] for an SSD that cannot be used; else the failure of the pool.
-    pub fn add_ssds(&self, name: &str, ssds: &[MemberAddress], lose: Option<u64>) -> Result<(), Failure> {
-        let mounted = self.mounted();
-        if let Some(tree) = mounted.get(name) {
-            return Err(Failure::busy(format!("{name:?} {}", tree.place(": unmount it first"))));
-        }
-        let opened = |ssd: &MemberAddress| {
-            if ssd.path != Path::new("") {
-                ferrite_pool::ensure_no_member(&ssd.path)?;
-            }
-            let disk = AddressOpener.open(&ssd.address).map_err(Failure::refused)?;
-            let uuid = machine::random_uuid().map_err(Failure::failed)?;
-            Ok(TierDisk { uuid, address: ssd.address.clone(), disk })
-        };
-        let ssds: Vec<TierDisk> = ssds.iter().map(opened).collect::<Result<_, Failure>>()?;
-        Ok(FileSystem::add_tier(&self.pool, name, &ssds, lose, machine::random() as u16)?)
     }
 
     /// Refuses a file system that was found by a mount of another process: an earlier pool at the same path has mounts

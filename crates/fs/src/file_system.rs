@@ -5,7 +5,6 @@ mod client_service;
 use std::ops::Range;
 use std::sync::Arc;
 
-use ferrite_disk::Disk;
 use ferrite_memory::Memory;
 use ferrite_pool::{Format, Freeze, Pool, ProgressWatch, Tag};
 
@@ -14,11 +13,12 @@ use crate::share::shared_files::SharedFiles;
 use crate::store::create_fs;
 use crate::store::tier_joining;
 use crate::store::tier_members::{TierDisk, TierOpening};
-use crate::tier::{self, evacuate, trim_segments};
+use crate::tier::{self, trim_segments};
+use crate::tier_upkeep::TierUpkeep;
 use crate::tree::{create, inode_lifetime, lookup, remove, rename, setattr, statfs, xattr};
 use crate::{
-    Allocate, Attr, CleaningGoal, Credentials, DataMode, DirEntry, FsOptions, FsSpec, Ino, ListedEntry, NewFile,
-    Rename, Result, Seek, SetAttr, SetXattr, Statfs, TierReport, TierStats, reclaim,
+    Allocate, Attr, Credentials, DataMode, DirEntry, FsOptions, FsSpec, Ino, ListedEntry, NewFile, Rename, Result,
+    Seek, SetAttr, SetXattr, Statfs, TierReport, TierStats, reclaim,
 };
 
 /// The name of a file system that has its pool for itself.
@@ -96,36 +96,6 @@ impl FileSystem {
         tier_joining::add_tier(pool, name, ssds, lose, nonce)
     }
 
-    /// Gives the open file system more SSDs. Durable on return, or not done. `lose` and `nonce` are as in
-    /// [`FileSystem::add_tier`].
-    ///
-    /// # Errors
-    /// [`crate::Error::Unsupported`] if it has no tier; otherwise as [`FileSystem::add_tier`] and [`FileSystem`].
-    pub fn add_ssds(&self, ssds: &[TierDisk], lose: Option<u64>, nonce: u16) -> Result<()> {
-        tier_joining::add_ssds(&self.shared, ssds, lose, nonce)
-    }
-
-    /// Uses all of the SSD at `address`, which became larger and was opened again as `disk`. Returns how many bytes it
-    /// gained for pages. Durable on return, or not done.
-    ///
-    /// # Errors
-    /// [`crate::Error::Refused`] if the file system has no such SSD, if `disk` is another one, or if it was not the last one
-    /// that was added; [`crate::Error::NoSpace`] if the pool has no room for its table; otherwise as [`FileSystem`].
-    pub fn grow_ssd(&self, address: &str, disk: &Arc<dyn Disk>, nonce: u16) -> Result<u64> {
-        tier_joining::grow_ssd(&self.shared, address, disk, nonce)
-    }
-
-    /// Removes the SSD at `address` while the file system is used: its pages move to the other SSDs or to the pool. Durable on
-    /// return. After a failure or a crash nothing is lost, and the same call goes on. `progress` gets how far it is in
-    /// bytes, and ends it by returning false.
-    ///
-    /// # Errors
-    /// [`crate::Error::Refused`] if the file system has no such SSD, or no room for its pages; [`crate::Error::Ssd`] if an SSD
-    /// fails; [`ferrite_pool::Error::Cancelled`]; otherwise as [`FileSystem`].
-    pub fn remove_ssd(&self, address: &str, progress: ProgressWatch<'_>) -> Result<()> {
-        evacuate::remove_ssd(&self.shared, &self.shared.tier, address, progress)
-    }
-
     /// Makes a pool in `memory` with one empty file system in it, and opens that: for programs that want files for as
     /// long as they run. What `memory` held is lost.
     ///
@@ -159,6 +129,11 @@ impl FileSystem {
         tier::tier_stats::stats(&self.shared, &self.shared.tier)
     }
 
+    /// Returns what maintains the tier.
+    pub fn tier_upkeep(&self) -> TierUpkeep<'_> {
+        TierUpkeep { shared: &self.shared }
+    }
+
     /// Trims all free segments of the SSDs that trim. `progress` gets how far it is, and ends it by returning false.
     /// Returns how many bytes were trimmed.
     ///
@@ -166,15 +141,6 @@ impl FileSystem {
     /// [`crate::Error::Ssd`] if an SSD fails; [`ferrite_pool::Error::Cancelled`]; otherwise as [`FileSystem`].
     pub fn trim_tier(&self, progress: ProgressWatch<'_>) -> Result<u64> {
         trim_segments::trim_tier(&self.shared, progress)
-    }
-
-    /// Moves the pages of sparse segments together until `goal` is reached, or no more segments become free. `progress`
-    /// gets how many were cleaned, and ends it by returning false.
-    ///
-    /// # Errors
-    /// [`crate::Error::Ssd`] if an SSD fails; [`ferrite_pool::Error::Cancelled`]; otherwise as [`FileSystem`].
-    pub fn clean_tier(&self, goal: CleaningGoal, progress: ProgressWatch<'_>) -> Result<()> {
-        tier::clean_tier(&self.shared, &self.shared.tier, goal, progress)
     }
 
     /// When written data is durable.

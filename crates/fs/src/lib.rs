@@ -59,6 +59,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 mod tier;
+mod tier_upkeep;
 mod tree;
 pub mod view;
 
@@ -73,5 +74,7 @@ pub use format::leaf::NAME_BYTES_MAX;
 pub use options::{ATOMIC_BYTES_MAX, DataMode, FsOptions, FsSpec, SUPER_THRESHOLD_BYTES};
 pub use store::tier_members::{OpenedSsd, TierDisk, TierOpening};
 pub use tier::CleaningGoal;
+pub use tier::scrub::{DamagedPage, PagePlace, TierScrub};
 pub use tier::tier_report::{TierReport, TierSsdReport};
 pub use tier::tier_stats::{SegmentCounts, SsdRequests, TierPageCounts, TierSsdState, TierSsdStats, TierStats};
+pub use tier_upkeep::TierUpkeep;

@@ -41,6 +41,7 @@ pub(crate) mod clean_segments;
 pub(crate) mod destage;
 pub(crate) mod evacuate;
 pub(crate) mod evict;
+pub mod scrub;
 pub(crate) mod sweep;
 pub mod tier_report;
 pub mod tier_stats;
@@ -150,7 +151,7 @@ pub(crate) fn drain_tier(files: &FileLayer, work: &TierWork) -> Result<()> {
     }
 }
 
-/// See [`crate::FileSystem::clean_tier`].
+/// See [`crate::TierUpkeep::clean`].
 pub(crate) fn clean_tier(
     files: &FileLayer,
     work: &TierWork,

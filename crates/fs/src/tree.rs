@@ -3,6 +3,7 @@
 pub(crate) mod acl;
 pub(crate) mod create;
 pub(crate) mod directory;
+pub(crate) mod find_paths;
 pub(crate) mod inode_lifetime;
 pub(crate) mod lookup;
 pub(crate) mod lost_found;

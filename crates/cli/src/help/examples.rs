@@ -240,12 +240,21 @@ pub const ALL: &[(&str, &[&str])] = &[
     (
         "ferrite fs tier add",
         &[
-            "ferrite fs tier add files --ssd /dev/nvme0n1",
+            "ferrite fs tier add /mnt/files --ssd /dev/nvme0n1",
             "ferrite fs tier add /dev/shm/pool files --ssd s0.img --ssd s1.img",
         ],
     ),
+    (
+        "ferrite fs tier remove",
+        &["ferrite fs tier remove /mnt/files /dev/nvme0n1", "ferrite fs tier remove /dev/shm/pool files s0.img"],
+    ),
+    ("ferrite fs tier grow", &["ferrite fs tier grow /mnt/files /dev/vg/ssd", "ferrite fs tier grow files s0.img"]),
+    ("ferrite fs tier scrub", &["ferrite fs tier scrub /mnt/files", "ferrite fs tier scrub files --json"]),
     ("ferrite fs tier list", &["ferrite fs tier list /mnt/files", "ferrite fs tier list /dev/shm/pool files --json"]),
-    ("ferrite fs tier stat", &["ferrite fs tier stat /mnt/files", "ferrite fs tier stat /dev/shm/pool files --json"]),
+    (
+        "ferrite fs tier stat",
+        &["ferrite fs tier stat /mnt/files", "ferrite fs tier stat /mnt/files --where /mnt/files/a --page 3"],
+    ),
     ("ferrite fs tier clean", &["ferrite fs tier clean /mnt/files", "ferrite fs tier clean files --all"]),
     ("ferrite fs tier trim", &["ferrite fs tier trim /mnt/files", "ferrite fs tier trim /dev/shm/pool files --json"]),
     ("ferrite fs tier drain", &["ferrite fs tier drain /mnt/files", "ferrite fs tier drain files --json"]),

@@ -76,10 +76,10 @@ pub enum FsRequest {
         #[serde(default)]
         lose: Option<u64>,
     },
-    /// Gives a file system that is not mounted a tier; an [`FsReport`].
+    /// Gives a file system SSDs; the first ones while it is not mounted. An [`FsReport`].
     AddSsds {
-        /// The name of the file system.
-        name: String,
+        /// The file system.
+        which: Which,
         /// The SSDs.
         ssds: Vec<MemberAddress>,
         /// Bytes of SSDs that may hold data, which are lost.
@@ -117,10 +117,12 @@ impl FsRequest {
     /// Returns the file system that has to exist for the request.
     pub fn file_system(&self) -> Option<&str> {
         match self {
-            Self::Remove { name } | Self::Mount { name, .. } | Self::AddSsds { name, .. } => Some(name),
-            Self::Unmount(which) | Self::Stat(which) | Self::Drain(which) | Self::Tier { which, .. } => {
-                Some(&which.name)
-            }
+            Self::Remove { name } | Self::Mount { name, .. } => Some(name),
+            Self::Unmount(which)
+            | Self::Stat(which)
+            | Self::Drain(which)
+            | Self::AddSsds { which, .. }
+            | Self::Tier { which, .. } => Some(&which.name),
             Self::List | Self::Create { .. } => None,
         }
     }

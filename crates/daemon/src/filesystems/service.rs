@@ -88,6 +88,7 @@ impl Filesystems {
         if let FsRequest::Unmount(which)
         | FsRequest::Stat(which)
         | FsRequest::Drain(which)
+        | FsRequest::AddSsds { which, .. }
         | FsRequest::Tier { which, .. } = &request
         {
             self.ensure_ours(which)?;
@@ -111,7 +112,7 @@ impl Filesystems {
                 }
                 reply(&self.report(&name)?)
             }
-            FsRequest::AddSsds { name, ssds, lose } => {
+            FsRequest::AddSsds { which: Which { name, .. }, ssds, lose } => {
                 self.add_ssds(&name, &ssds, lose)?;
                 reply(&self.report(&name)?)
             }

@@ -1,16 +1,19 @@
 //! Requests about the tiers of file systems.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use ferrite_fs::{CleaningGoal, FileSystem};
+use ferrite_cache::{MemberAddress, MemberOpener};
+use ferrite_fs::{CleaningGoal, FileSystem, Ino, TierDisk};
 use ferrite_owner::services::reply;
-use ferrite_owner::{ProgressCall, ServiceReply};
+use ferrite_owner::{ProgressCall, ServiceReply, machine};
 use ferrite_pool::Failure;
 use serde::{Deserialize, Serialize};
 
 use super::{Filesystems, not_mounted};
+use crate::member_opener::AddressOpener;
 
-/// A request about the tier of a file system. Each is answered with [`ferrite_fs::TierStats`].
+/// A request about the tier of a file system. Each is answered with [`ferrite_fs::TierStats`], unless it says otherwise.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case")]
 pub enum TierRequest {
@@ -23,6 +26,25 @@ pub enum TierRequest {
         /// As far as segments become free by it.
         all: bool,
     },
+    /// Reads all pages that are on SSDs only; a [`ferrite_fs::TierScrub`].
+    Scrub,
+    /// Finds a page that is on an SSD only; a [`ferrite_fs::PagePlace`].
+    Where {
+        /// The inode of the file.
+        ino: u64,
+        /// The page of the file.
+        page: u64,
+    },
+    /// Uses all of an SSD that became larger.
+    Grow {
+        /// The address of the SSD.
+        ssd: String,
+    },
+    /// Removes an SSD; a [`super::FsReport`].
+    Remove {
+        /// The address of the SSD.
+        ssd: String,
+    },
 }
 
 impl Filesystems {
@@ -31,6 +53,39 @@ impl Filesystems {
         let fs = Arc::clone(&self.mounted().get(name).ok_or_else(|| not_mounted(name))?.fs);
         ensure_tier(name, &fs)?;
         Ok(fs)
+    }
+
+    /// Gives a file system SSDs. The first ones are given to one that is not mounted. `lose` names the bytes of SSDs that may
+    /// hold data.
+    ///
+    /// # Errors
+    /// The kind [`ferrite_pool::FailureKind::Refused`] for an SSD that cannot be used, and for the first one of a mounted
+    /// file system; else the failure of the pool.
+    pub fn add_ssds(&self, name: &str, ssds: &[MemberAddress], lose: Option<u64>) -> Result<(), Failure> {
+        let opened = |ssd: &MemberAddress| {
+            if ssd.path != Path::new("") {
+                ferrite_pool::ensure_no_member(&ssd.path)?;
+            }
+            let disk = AddressOpener.open(&ssd.address).map_err(Failure::refused)?;
+            let uuid = machine::random_uuid().map_err(Failure::failed)?;
+            Ok(TierDisk { uuid, address: ssd.address.clone(), disk })
+        };
+        let ssds: Vec<TierDisk> = ssds.iter().map(opened).collect::<Result<_, Failure>>()?;
+        let (nonce, mounted) = (machine::random() as u16, self.mounted());
+        if let Some(tree) = mounted.get(name) {
+            let fs = Arc::clone(&tree.fs);
+            if fs.tier().is_none() {
+                let place = tree.place(": its first SSDs are given to it while it is not mounted");
+                return Err(Failure::busy(format!("{name:?} {place}")));
+            }
+            drop(mounted);
+            return Ok(fs.tier_upkeep().add_ssds(&ssds, lose, nonce)?);
+        }
+        // While the lock is held, it is not mounted.
+        match self.open(name, None, true)?.tier() {
+            Some(_) => Ok(self.open(name, None, false)?.tier_upkeep().add_ssds(&ssds, lose, nonce)?),
+            None => Ok(FileSystem::add_tier(&self.pool, name, &ssds, lose, nonce)?),
+        }
     }
 
     /// Destages all content of the mounted file system `name` that may leave the pool.
@@ -56,8 +111,24 @@ impl Filesystems {
             }
             TierRequest::Clean { all } => {
                 let fs = self.tiered(name)?;
-                fs.clean_tier(if all { CleaningGoal::All } else { CleaningGoal::Usual }, progress)?;
+                fs.tier_upkeep().clean(if all { CleaningGoal::All } else { CleaningGoal::Usual }, progress)?;
                 fs
+            }
+            TierRequest::Scrub => return reply(&self.tiered(name)?.tier_upkeep().scrub(progress)?),
+            TierRequest::Where { ino, page } => {
+                let found = self.tiered(name)?.tier_upkeep().away_place(Ino(ino), page)?;
+                let why = || Failure::not_found(format!("page {page} is not on an SSD alone"));
+                return reply(&found.ok_or_else(why)?);
+            }
+            TierRequest::Grow { ssd } => {
+                let fs = self.tiered(name)?;
+                let disk = AddressOpener.open(&ssd).map_err(Failure::refused)?;
+                fs.tier_upkeep().grow_ssd(&ssd, &disk, machine::random() as u16)?;
+                fs
+            }
+            TierRequest::Remove { ssd } => {
+                self.tiered(name)?.tier_upkeep().remove_ssd(&ssd, progress)?;
+                return reply(&self.report(name)?);
             }
         };
         ensure_tier(name, &fs)?;

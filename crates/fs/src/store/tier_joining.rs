@@ -143,7 +143,7 @@ pub(crate) fn add_tier(pool: &Pool, name: &str, given: &[TierDisk], lose: Option
     joined.map(drop)
 }
 
-/// See [`crate::FileSystem::add_ssds`].
+/// See [`crate::TierUpkeep::add_ssds`].
 pub(crate) fn add_ssds(store: &ChunkStore, given: &[TierDisk], lose: Option<u64>, nonce: u16) -> Result<()> {
     store.refuse_if_read_only()?;
     let slots = store
@@ -236,7 +236,7 @@ fn stamp_all(pool: &Pool, tag: &Tag, joining: &JoiningSsds<'_>, nonce: u16) -> R
     Ok(())
 }
 
-/// See [`crate::FileSystem::grow_ssd`].
+/// See [`crate::TierUpkeep::grow_ssd`].
 pub(crate) fn grow_ssd(store: &ChunkStore, address: &str, disk: &Arc<dyn Disk>, nonce: u16) -> Result<u64> {
     store.refuse_if_read_only()?;
     let slots = store.slots.as_ref().ok_or(Error::Unsupported("the file system has no SSDs"))?;

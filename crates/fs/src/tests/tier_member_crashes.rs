@@ -52,7 +52,7 @@ struct MemberCase {
 fn remove(fs: &FileSystem, address: &str) {
     let is_there = fs.tier().is_some_and(|tier| tier.ssds.iter().any(|ssd| ssd.address == address));
     if is_there {
-        fs.remove_ssd(address, &mut |_| true).expect("removed");
+        fs.tier_upkeep().remove_ssd(address, &mut |_| true).expect("removed");
     }
 }
 
@@ -61,7 +61,7 @@ static CASES: [MemberCase; 3] = [
         name: "add",
         has_both: false,
         run: |fs, world| {
-            fs.add_ssds(&[ssd(world, 1)], None, 7).expect("added");
+            fs.tier_upkeep().add_ssds(&[ssd(world, 1)], None, 7).expect("added");
             put(fs, at(fs, "big"), 0, 30 * 4096, 2);
             fs.flush().expect("flushed");
             send_away(fs);
@@ -98,7 +98,7 @@ fn explore_members(case: &MemberCase, model: Model) -> CrashReport {
     fs.flush().expect("flushed");
     send_away(&fs);
     if case.has_both {
-        fs.add_ssds(&[ssd(&world, 1)], None, 7).expect("added");
+        fs.tier_upkeep().add_ssds(&[ssd(&world, 1)], None, 7).expect("added");
     }
     fs.flush().expect("flushed");
     world.memory().forget_trace();

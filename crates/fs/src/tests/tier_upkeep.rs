@@ -99,8 +99,8 @@ fn ti15_ti16_ssds_join_and_leave_while_files_are_written() {
     beside(&[&|| assert!(content(&fs, kept).expect("read") == bytes(1, 3 << 20))], || {
         std::thread::scope(|scope| {
             scope.spawn(write);
-            fs.add_ssds(std::slice::from_ref(&second), None, 9).expect("added");
-            fs.remove_ssd("ssd", &mut |_| true).expect("removed");
+            fs.tier_upkeep().add_ssds(std::slice::from_ref(&second), None, 9).expect("added");
+            fs.tier_upkeep().remove_ssd("ssd", &mut |_| true).expect("removed");
         });
     });
     let all = content(&fs, changed).expect("read");
@@ -113,7 +113,7 @@ fn ti15_ti16_ssds_join_and_leave_while_files_are_written() {
     drop(fs);
     let fs = open(&world.memory, std::slice::from_ref(&second)).expect("the first is not needed");
     assert!(content(&fs, kept).expect("read") == bytes(1, 3 << 20));
-    fs.remove_ssd("second", &mut |_| true).expect("the pool has room");
+    fs.tier_upkeep().remove_ssd("second", &mut |_| true).expect("the pool has room");
     assert_eq!(fs.pool().members().expect("read").len(), 0);
     assert_sound(&fs);
     drop(fs);
@@ -132,16 +132,16 @@ fn ti16_a_removal_is_refused_without_room_and_goes_on_when_it_was_stopped() {
         fs.write(*file, 0, &bytes(number, 1 << 20)).expect("written");
     }
     send_away(&fs);
-    let refused = fs.remove_ssd("ssd", &mut |_| true).expect_err("no room").to_string();
+    let refused = fs.tier_upkeep().remove_ssd("ssd", &mut |_| true).expect_err("no room").to_string();
     assert!(refused.contains("41943040 bytes") && refused.contains("in the pool"), "{refused}");
     let second = second(64 << 20);
-    fs.add_ssds(std::slice::from_ref(&second), None, 9).expect("added");
-    let stopped = fs.remove_ssd("ssd", &mut |_| false).expect_err("stopped").to_string();
+    fs.tier_upkeep().add_ssds(std::slice::from_ref(&second), None, 9).expect("added");
+    let stopped = fs.tier_upkeep().remove_ssd("ssd", &mut |_| false).expect_err("stopped").to_string();
     assert!(stopped.contains("leaving"), "{stopped}");
     drop(fs);
     let fs = open(&world.memory, &[world.ssd.clone(), second.clone()]).expect("it opens");
-    fs.remove_ssd("ssd", &mut |_| true).expect("removed");
-    let unknown = fs.remove_ssd("ssd", &mut |_| true).expect_err("it is gone").to_string();
+    fs.tier_upkeep().remove_ssd("ssd", &mut |_| true).expect("removed");
+    let unknown = fs.tier_upkeep().remove_ssd("ssd", &mut |_| true).expect_err("it is gone").to_string();
     assert!(unknown.contains("second"), "{unknown}");
     for (number, file) in (0..).zip(&files) {
         assert!(content(&fs, *file).expect("read") == bytes(number, 1 << 20));
@@ -160,10 +160,10 @@ fn ti17_an_ssd_grows_while_files_are_used() {
     let (mut all, larger) = (vec![0; 8 << 20], Arc::new(RamDisk::new(160 << 20)));
     world.ssd.disk.read(0, &mut all).expect("read");
     let other: Arc<dyn Disk> = larger.clone();
-    assert!(fs.grow_ssd("ssd", &other, 3).is_err(), "it has no stamp");
+    assert!(fs.tier_upkeep().grow_ssd("ssd", &other, 3).is_err(), "it has no stamp");
     larger.write(0, &all, Access::Cached).expect("written");
-    assert_eq!(fs.grow_ssd("ssd", &other, 3).expect("grown"), 152 << 20);
-    assert_eq!(fs.grow_ssd("ssd", &other, 3).expect("nothing to do"), 0);
+    assert_eq!(fs.tier_upkeep().grow_ssd("ssd", &other, 3).expect("grown"), 152 << 20);
+    assert_eq!(fs.tier_upkeep().grow_ssd("ssd", &other, 3).expect("nothing to do"), 0);
     let many = make(&fs, "many");
     fs.write(many, 0, &bytes(2, 60 << 20)).expect("it has room");
     drop(fs);
@@ -171,4 +171,29 @@ fn ti17_an_ssd_grows_while_files_are_used() {
     assert!(content(&fs, kept).expect("read") == bytes(1, 3 << 20));
     assert!(content(&fs, many).expect("read") == bytes(2, 60 << 20));
     assert_sound(&fs);
+}
+
+/// TI7: a scrub finds the page that is damaged, with its path, also if the list of its segment is damaged too.
+#[test]
+fn ti7_a_scrub_finds_what_is_damaged() {
+    let world = TieredWorld::new(16 * CHUNK, 16 << 20);
+    let fs = world.open();
+    let file = make(&fs, "file");
+    fs.write(file, 0, &bytes(1, 200 * PAGE as usize)).expect("written");
+    send_away(&fs);
+    let scrub = || fs.tier_upkeep().scrub(&mut |_| true).expect("read");
+    let sound = scrub();
+    assert_eq!((sound.segments, sound.pages, sound.damaged_pages), (2, 200, 0));
+    let place = fs.tier_upkeep().away_place(file, 7).expect("read").expect("it is away");
+    let damage = |at| world.ssd.disk.write(at, &[1; 512], Access::Cached).expect("written");
+    damage(place.offset);
+    for summaries in [0, 1] {
+        let found = scrub();
+        assert_eq!((found.pages, found.damaged_pages, found.damaged_summaries), (199, 1, summaries));
+        assert_eq!((found.damaged[0].path.as_deref(), found.damaged[0].page), (Some("/file"), 7));
+        damage((1 << 20) + (place.offset - (1 << 20)) / SEGMENT_BYTES * SEGMENT_BYTES);
+    }
+    fs.write(file, 7 * PAGE, &[3; PAGE as usize]).expect("a whole page");
+    assert_eq!(scrub().damaged_pages, 0);
+    assert!(fs.tier_upkeep().away_place(file, 7).expect("read").is_none(), "it is in the pool");
 }

@@ -12,7 +12,7 @@ use crate::store::tier_set::{SegmentState, TierMember, TierSet};
 use crate::tier::{FREE_MIN, FREE_SHARE, TierWork, clean_segments};
 use crate::{Error, Ino, Result};
 
-/// See [`crate::FileSystem::remove_ssd`].
+/// See [`crate::TierUpkeep::remove_ssd`].
 pub(crate) fn remove_ssd(files: &FileLayer, work: &TierWork, address: &str, progress: ProgressWatch<'_>) -> Result<()> {
     files.refuse_if_read_only()?;
     let slots = files.slots.as_ref().ok_or(Error::Unsupported("the file system has no SSDs"))?;

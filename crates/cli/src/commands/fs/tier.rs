@@ -1,12 +1,18 @@
 //! `ferrite fs tier`.
 
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 use ferrite_cache::MemberAddress;
 use ferrite_daemon::filesystems::{FsReport, FsRequest, TierRequest};
-use ferrite_fs::{SsdRequests, TierReport, TierSsdReport, TierSsdState, TierSsdStats, TierStats};
+use ferrite_fs::{
+    DamagedPage, PagePlace, SsdRequests, TierReport, TierScrub, TierSsdReport, TierSsdState, TierSsdStats, TierStats,
+};
 use ferrite_pool::layout::PAGE;
+use serde::de::DeserializeOwned;
 
-use super::{FsName, FsPlace, located, show as show_fs};
+use super::{FsPlace, located, show as show_fs};
 use crate::command_pool;
 use crate::commands::print;
 use crate::outcome::Outcome;
@@ -19,16 +25,26 @@ use crate::size;
 /// back when they are wanted. A write never waits for an SSD.
 #[derive(Subcommand)]
 pub enum Tier {
-    /// Give a file system that is not mounted SSDs; durable when it returns
+    /// Give a file system SSDs; durable when it returns
+    ///
+    /// The first ones are given to a file system that is not mounted, and more of them also while it is used.
     Add(Add),
+    /// Remove an SSD from a mounted file system; returns when its pages are on the others or in the pool
+    ///
+    /// Ctrl-C leaves it leaving, and loses nothing: the same command goes on.
+    Remove(OneSsd),
+    /// Use all of an SSD that became larger
+    Grow(OneSsd),
     /// List the SSDs of a file system
     List(TieredFs),
     /// Show how the SSDs of a file system are, and what was done with them since it was mounted
-    Stat(TieredFs),
+    Stat(Stat),
     /// Write all content to the SSDs that may leave the pool; it stays in the pool too
     Drain(TieredFs),
     /// Move what sparse segments still hold together, until a tenth of all segments is free. Ctrl-C stops it
     Clean(Clean),
+    /// Read all that is on SSDs only, and compare it with what was written. Ctrl-C stops it
+    Scrub(TieredFs),
     /// Trim all free space of the SSDs now; the owner trims by itself what becomes free. Ctrl-C stops it
     Trim(TieredFs),
 }
@@ -36,7 +52,7 @@ pub enum Tier {
 #[derive(Args)]
 pub struct Add {
     #[command(flatten)]
-    fs: InPool<FsName>,
+    fs: InPool<FsPlace>,
     /// An SSD; repeatable, up to 8. A file, a block device or an NBD export. Its content is lost
     #[arg(long, required = true, value_name = "SSD", value_parser = crate::commands::cache::member)]
     ssd: Vec<MemberAddress>,
@@ -58,6 +74,45 @@ pub struct TieredFs {
 }
 
 #[derive(Args)]
+pub struct Stat {
+    #[command(flatten)]
+    at: TieredFs,
+    /// Show instead where a page of this file lies, which is on an SSD only
+    #[arg(long = "where", value_name = "FILE", requires = "page")]
+    file: Option<PathBuf>,
+    /// The page of 4 KiB of that file, counted from 0
+    #[arg(long, value_name = "N", requires = "file")]
+    page: Option<u64>,
+}
+
+#[derive(Args)]
+pub struct SsdOfFs {
+    /// The folder that the file system is mounted on, or its name
+    #[arg(value_name = "DIR|NAME")]
+    at: PathBuf,
+    /// The SSD, as `ferrite fs tier list` shows it
+    #[arg(value_name = "SSD", value_parser = crate::commands::cache::member)]
+    ssd: MemberAddress,
+}
+
+#[derive(Args)]
+pub struct OneSsd {
+    #[command(flatten)]
+    fs: InPool<SsdOfFs>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl OneSsd {
+    /// Returns the file system, and the address of the SSD.
+    fn split(self) -> (TieredFs, String) {
+        let Self { fs: InPool { pool, words: SsdOfFs { at, ssd } }, json } = self;
+        (TieredFs { fs: InPool { pool, words: FsPlace { at } }, json }, ssd.address)
+    }
+}
+
+#[derive(Args)]
 pub struct Clean {
     #[command(flatten)]
     at: TieredFs,
@@ -67,8 +122,8 @@ pub struct Clean {
 }
 
 impl TieredFs {
-    /// Sends `tier` about the file system. Returns its stats.
-    fn ask(self, tier: TierRequest) -> Outcome<TierStats> {
+    /// Sends `tier` about the file system.
+    fn ask<T: DeserializeOwned>(self, tier: TierRequest) -> Outcome<T> {
         let (pool, which) = located(&self.fs)?;
         command_pool::ask(&pool, FsRequest::Tier { which, tier }, None)
     }
@@ -84,16 +139,40 @@ impl Tier {
     /// Runs the subcommand.
     pub fn run(self) -> Outcome {
         match self {
-            Self::Add(Add { fs: InPool { pool, words: FsName { name } }, ssd, lose, json }) => {
-                let request = FsRequest::AddSsds { name, ssds: ssd, lose };
-                let made: FsReport = command_pool::ask(&pool.path()?, request, None)?;
+            Self::Add(Add { fs, ssd, lose, json }) => {
+                let (pool, which) = located(&fs)?;
+                let request = FsRequest::AddSsds { which, ssds: ssd, lose };
+                let made: FsReport = command_pool::ask(&pool, request, None)?;
                 print(json, &made, show_fs)
             }
             Self::List(at) => {
                 let json = at.json;
-                print(json, &at.ask(TierRequest::Stat)?.members, |ssds| ssds.iter().map(show_ssd).collect())
+                let stats: TierStats = at.ask(TierRequest::Stat)?;
+                print(json, &stats.members, |ssds| ssds.iter().map(show_ssd).collect())
             }
-            Self::Stat(at) => at.print_stats(TierRequest::Stat),
+            Self::Remove(one) => {
+                let (at, ssd) = one.split();
+                let json = at.json;
+                let left: FsReport = at.ask(TierRequest::Remove { ssd })?;
+                print(json, &left, show_fs)
+            }
+            Self::Grow(one) => {
+                let (at, ssd) = one.split();
+                at.print_stats(TierRequest::Grow { ssd })
+            }
+            Self::Stat(Stat { at, file: Some(file), page }) => {
+                let found =
+                    std::fs::metadata(&file).map_err(|error| format!("looking at {}: {error}", file.display()))?;
+                let (json, page) = (at.json, page.unwrap_or(0));
+                let place: PagePlace = at.ask(TierRequest::Where { ino: found.ino(), page })?;
+                print(json, &place, |place| format!("byte {} of {}\n", place.offset, place.address))
+            }
+            Self::Stat(Stat { at, .. }) => at.print_stats(TierRequest::Stat),
+            Self::Scrub(at) => {
+                let json = at.json;
+                let found: TierScrub = at.ask(TierRequest::Scrub)?;
+                print(json, &found, show_scrub)
+            }
             Self::Drain(TieredFs { fs, json }) => {
                 let (pool, which) = located(&fs)?;
                 let drained: FsReport = command_pool::ask(&pool, FsRequest::Drain(which), None)?;
@@ -133,6 +212,20 @@ fn show_ssd(ssd: &TierSsdStats) -> String {
     format!(
         "{address} ({uuid})\n  {state}; {used} of {bytes} used, {free} free, {trimmed} trimmed, {errors} failed requests\n"
     )
+}
+
+fn show_scrub(found: &TierScrub) -> String {
+    let TierScrub { segments, pages, damaged_summaries, damaged_pages, damaged } = found;
+    let line = |damaged: &DamagedPage| match &damaged.path {
+        Some(path) => format!("  page {} of {path} is damaged\n", damaged.page),
+        None => format!("  page {} of inode {}, which has no name, is damaged\n", damaged.page, damaged.ino),
+    };
+    let lists = match damaged_summaries {
+        0 => String::new(),
+        count => format!("  {count} segments have damaged lists of their pages, and cannot be cleaned\n"),
+    };
+    let lines: String = damaged.iter().map(line).collect();
+    format!("{pages} pages in {segments} segments are right, {damaged_pages} are damaged\n{lists}{lines}")
 }
 
 fn show_stats(stats: &TierStats) -> String {
