@@ -9,4 +9,5 @@ pub mod noted_times;
 pub(crate) mod segment;
 pub(crate) mod shape;
 pub(crate) mod slot_table;
+pub mod tier_policy;
 pub(crate) mod word;

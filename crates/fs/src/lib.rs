@@ -71,6 +71,7 @@ pub use error::{Error, Result};
 pub use file_system::FileSystem;
 pub use format::attr::{Attr, FileKind, FsClock, Ino, Time};
 pub use format::leaf::NAME_BYTES_MAX;
+pub use format::tier_policy::TierPolicy;
 pub use options::{ATOMIC_BYTES_MAX, DataMode, FsOptions, FsSpec, SUPER_THRESHOLD_BYTES};
 pub use store::tier_members::{OpenedSsd, TierDisk, TierOpening};
 pub use tier::CleaningGoal;

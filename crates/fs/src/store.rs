@@ -5,6 +5,7 @@
 pub(crate) mod bits;
 pub(crate) mod change;
 pub(crate) mod chunk_table;
+pub(crate) mod clean_list;
 pub(crate) mod clients;
 pub(crate) mod create_fs;
 pub(crate) mod deferred_frees;
@@ -14,6 +15,7 @@ pub(crate) mod growth;
 pub(crate) mod inode_map;
 pub(crate) mod locks;
 pub(crate) mod orphans;
+pub(crate) mod read_ghosts;
 pub(crate) mod reclaim;
 pub(crate) mod slot_trim;
 pub(crate) mod slots;
@@ -71,8 +73,8 @@ pub struct ChunkStore {
 }
 
 impl ChunkStore {
-    /// Opens the store of the file system called `name`, with its tier. `clients_on` makes the link to its clients, who share the
-    /// words.
+    /// Opens the store of the file system called `name`, with its tier. `clients_on` makes the link to its clients, which
+    /// share the words.
     pub(crate) fn open(
         pool: Arc<Pool>,
         name: &str,

@@ -42,7 +42,9 @@ mod support;
 mod tables;
 mod threads;
 mod tier_crashes;
+mod tier_interleaved;
 mod tier_member_crashes;
+mod tier_recency;
 mod tier_upkeep;
 mod tiers;
 mod times;
@@ -126,6 +128,14 @@ bugs! {
     StoredPage = "fs: stored page is clean",
     /// A page that is brought in is named before it is durable (TI10).
     NameBeforeBytes = "fs: named before brought in",
+    /// A page is copied while a client may still store to it (TI4).
+    UnawaitedPins = "fs: unawaited pins",
+    /// Two threads clean and destage at once.
+    SharedCleaning = "fs: shared cleaning",
+    /// A copied page becomes clean although its word changed.
+    UncheckedCopy = "fs: unchecked copy",
+    /// A page comes back into the pool at its first read (TI20).
+    EveryRead = "fs: every read admitted",
     /// A file system uses an SSD that is no member of the pool (TI13).
     StrangeSsd = "fs: SSD that is no member",
     /// An SSD is listed as in use before it has a stamp (TI15).

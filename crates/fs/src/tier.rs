@@ -15,8 +15,8 @@
 //! - TI5. A page is evicted under its file's lock, after all pins of before have ended: its word is as it was, and its
 //!   shadow still counts.
 //! - TI6. Shadows, marks and cursors are in DRAM. Losing them loses no byte.
-//! - TI7. No lock is held over a request to an SSD, except that one thread destages or cleans at a time. What was read counts if the
-//!   word is the same afterwards and the check fits; the same word with other bytes is damage.
+//! - TI7. No lock is held over a request to an SSD, except that one thread destages or cleans at a time. What was read
+//!   counts if the word is the same afterwards and the check fits; the same word with other bytes is damage.
 //! - TI8. Inodes, words, names, attributes, link targets, pages behind the end, and bytes on which a size rests (FP3)
 //!   are never away.
 //! - TI9. What `statfs` calls free can be had.
@@ -41,31 +41,29 @@ pub(crate) mod clean_segments;
 pub(crate) mod destage;
 pub(crate) mod evacuate;
 pub(crate) mod evict;
+pub(crate) mod list_balance;
 pub mod scrub;
 pub(crate) mod sweep;
 pub mod tier_report;
 pub mod tier_stats;
 pub(crate) mod trim_segments;
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
-use ferrite_pool::layout::{CHUNK, PAGE};
+use ferrite_pool::layout::PAGE;
 use ferrite_pool::{Progress, ProgressWatch};
 use parking_lot::Mutex;
 
 use crate::file::FileLayer;
+use crate::format::segment::SEGMENT_BYTES;
+use crate::format::tier_policy::TierPolicy;
 use crate::store::slots::SlotStore;
+use crate::tier::list_balance::ListBalance;
 use crate::tier::sweep::SweepCursor;
 use crate::{Error, Result};
 
-/// Parts of the pool: kept free or clean, so that as much can be stored before the next segment is written; and kept
-/// free.
-const CLEAN_SHARE: u64 = 4;
-const FREE_SHARE: u64 = 64;
 /// The time between two searches for dirty pages that may go, if there are too few for a segment, in nanoseconds.
 const REST_NS: i64 = 1_000_000_000;
-/// Bytes that are kept free at least.
-const FREE_MIN: u64 = 2 * CHUNK;
 
 /// The part of all segments that is free after a cleaning that a user asks for.
 const CLEANED_SHARE: u64 = 10;
@@ -83,13 +81,36 @@ pub enum CleaningGoal {
 #[derive(Debug, Default)]
 pub(crate) struct TierWork {
     destage: Mutex<SweepCursor>,
-    evict: Mutex<SweepCursor>,
+    /// One thread evicts at a time.
+    evict: Mutex<()>,
+    balance: ListBalance,
+    /// More pages were dirty than the high bound allows, and since then not as few as the low bound.
+    is_destaging: AtomicBool,
     /// No dirty pages for a segment are looked for before this time, because there were too few.
     rests_until: AtomicI64,
     /// The time of the last step that moved pages.
     worked_at: AtomicI64,
     /// No segments to trim are looked for before this time.
     next_trim: AtomicI64,
+    /// No segment is cleaned ahead of its use before this time, because that gained nothing.
+    cleaning_rests_until: AtomicI64,
+}
+
+/// Bytes of dirty pages at which destaging begins and ends.
+struct DirtyBounds {
+    high: u64,
+    low: u64,
+}
+
+impl DirtyBounds {
+    /// The bounds for `share` bytes of dirty pages.
+    fn of(policy: TierPolicy, share: u64) -> Self {
+        let (high, low) = match policy {
+            TierPolicy::Paper => (share / 100 * 80, share / 100 * 50),
+            TierPolicy::Ferrite => (share / 100 * 95, (share / 100 * 95).saturating_sub(2 * SEGMENT_BYTES)),
+        };
+        Self { high, low }
+    }
 }
 
 /// Does a bounded piece of the tier's work. Returns true if there may be more.
@@ -102,15 +123,27 @@ pub(crate) fn step_tier(files: &FileLayer, work: &TierWork) -> Result<bool> {
     trim_segments::step_trim(files, slots, work)
 }
 
-/// Evicts or destages some pages. Returns true if it did.
+/// Evicts, destages or cleans some pages. Returns true if it did.
 fn step_pages(files: &FileLayer, slots: &SlotStore, work: &TierWork) -> Result<bool> {
-    let memory = files.memory().size();
-    let free = files.free_bytes_up_to(memory);
-    if free < (memory / FREE_SHARE).max(FREE_MIN) && evict::evict(files, slots, work)? > 0 {
+    let content = files.content_space();
+    if content.free < files.free_bytes_wanted() && evict::evict(files, slots, work)? > 0 {
         return Ok(true);
     }
     let now = files.now();
-    if free + slots.clean_pages() * PAGE >= memory / CLEAN_SHARE || now < work.rests_until.load(Ordering::Relaxed) {
+    if slots.wants_cleaning() && now >= work.cleaning_rests_until.load(Ordering::Relaxed) {
+        if clean_segments::clean(files, slots, work)? {
+            return Ok(true);
+        }
+        work.cleaning_rests_until.store(now + REST_NS, Ordering::Relaxed);
+    }
+    let (reread, overwritten) = slots.take_mistakes();
+    work.balance.note_mistakes(reread, overwritten);
+    work.balance.adjust(slots.policy(), files.memory().size() / PAGE);
+    let dirty = content.used.saturating_sub(slots.clean_pages() * PAGE);
+    let bounds = DirtyBounds::of(slots.policy(), work.balance.dirty_bytes(content.free + content.used));
+    let is_over = dirty > if work.is_destaging.load(Ordering::Relaxed) { bounds.low } else { bounds.high };
+    work.is_destaging.store(is_over, Ordering::Relaxed);
+    if !is_over || now < work.rests_until.load(Ordering::Relaxed) {
         return Ok(false);
     }
     let is_done = destage_or_clean(files, slots, work)?;
@@ -126,7 +159,12 @@ pub(crate) fn make_room(files: &FileLayer, work: &TierWork) -> Result<bool> {
     if evict::evict(files, slots, work)? > 0 {
         return Ok(true);
     }
-    Ok(destage_or_clean(files, slots, work)? && evict::evict(files, slots, work)? > 0)
+    // If no page was dirty, another thread has just written the last ones: they are clean now.
+    let is_destaged = destage_or_clean(files, slots, work);
+    if evict::evict(files, slots, work)? > 0 {
+        return Ok(true);
+    }
+    is_destaged.map(|_| false)
 }
 
 /// Writes a segment of dirty pages, and first makes one free if none is.

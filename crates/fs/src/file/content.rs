@@ -7,15 +7,16 @@ use crate::error::AwayPages;
 use crate::file::index::PartPlace;
 use crate::file::{FileLayer, index};
 use crate::format::inode::Inode;
+use crate::format::word::AwayPage;
 use crate::{Error, Result};
 
-/// Copies bytes of the file from byte `at` on, all before its end.
+/// Copies bytes of the file from byte `at` on, all before its end. Returns the pages that were read from SSDs for it.
 ///
 /// # Errors
 /// [`Error::Away`] with the pages that have to be fetched.
-pub(crate) fn copy_out(files: &FileLayer, inode: &Inode, at: u64, into: &mut [u8]) -> Result<()> {
+pub(crate) fn copy_out(files: &FileLayer, inode: &Inode, at: u64, into: &mut [u8]) -> Result<Vec<AwayPage>> {
     let end = at + into.len() as u64;
-    let mut wanted = Vec::new();
+    let (mut copied, mut wanted) = (Vec::new(), Vec::new());
     index::parts(files, inode, at / PAGE..end.div_ceil(PAGE), |part| {
         let start = (part.first * PAGE).max(at);
         let stop = ((part.first + part.pages) * PAGE).min(end);
@@ -28,13 +29,16 @@ pub(crate) fn copy_out(files: &FileLayer, inode: &Inode, at: u64, into: &mut [u8
             }
             PartPlace::Missing => files.memory().load_hole(into),
             PartPlace::Away(page) => match files.fetched(page)? {
-                Some(bytes) => into.copy_from_slice(&bytes[(start - part.first * PAGE) as usize..][..into.len()]),
+                Some(bytes) => {
+                    into.copy_from_slice(&bytes[(start - part.first * PAGE) as usize..][..into.len()]);
+                    copied.push(page);
+                }
                 None => wanted.push(page),
             },
         }
         Ok(true)
     })?;
-    if wanted.is_empty() { Ok(()) } else { Err(Error::Away(AwayPages(wanted))) }
+    if wanted.is_empty() { Ok(copied) } else { Err(Error::Away(AwayPages(wanted))) }
 }
 
 /// Stores what goes to pages that the file has.

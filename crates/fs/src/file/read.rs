@@ -3,8 +3,9 @@
 use ferrite_memory::pin;
 use parking_lot::RwLockReadGuard;
 
-use crate::file::{FileLayer, content};
+use crate::file::{FileLayer, bring_in, content};
 use crate::format::inode::Inode;
+use crate::format::word::AwayPage;
 use crate::store::locks::Stripe;
 use crate::{Ino, Result};
 
@@ -37,15 +38,25 @@ fn read_uncached(files: &FileLayer, ino: Ino, at: u64, into: &mut [u8], notes: b
     match read_pinned(files, ino, at, into, notes) {
         Some(len) => Ok(len),
         None if into.len() > FETCHED_BYTES_MAX && files.slots.is_some() => read_in_parts(files, ino, at, into, notes),
-        None => files.with_pages(|| read_locked(files, ino, at, into, notes)),
+        None => read_away(files, ino, at, into, notes),
     }
+}
+
+/// Reads under the lock, and pages that are away without it. They may come back into the pool.
+fn read_away(files: &FileLayer, ino: Ino, at: u64, into: &mut [u8], notes: bool) -> Result<usize> {
+    let mut away = Vec::new();
+    let read = files.with_pages(|| read_locked(files, ino, at, into, notes, &mut away))?;
+    if !away.is_empty() {
+        bring_in::admit(files, ino, at..at + read as u64, &away);
+    }
+    Ok(read)
 }
 
 /// Reads so much at a time that what is fetched of it is kept until it is copied.
 fn read_in_parts(files: &FileLayer, ino: Ino, at: u64, into: &mut [u8], notes: bool) -> Result<usize> {
     let mut done = 0;
     for part in into.chunks_mut(FETCHED_BYTES_MAX) {
-        let read = files.with_pages(|| read_locked(files, ino, at + done as u64, part, notes))?;
+        let read = read_away(files, ino, at + done as u64, part, notes)?;
         done += read;
         if read < part.len() {
             break;
@@ -71,7 +82,14 @@ fn read_pinned(files: &FileLayer, ino: Ino, at: u64, into: &mut [u8], notes: boo
 }
 
 #[inline(never)]
-fn read_locked(files: &FileLayer, ino: Ino, at: u64, into: &mut [u8], notes: bool) -> Result<usize> {
+fn read_locked(
+    files: &FileLayer,
+    ino: Ino,
+    at: u64,
+    into: &mut [u8],
+    notes: bool,
+    away: &mut Vec<AwayPage>,
+) -> Result<usize> {
     let stripe = files.locks.read(ino);
     let mut inode = files.load_regular(ino)?;
     stripe.apply_waiting(&mut inode);
@@ -79,7 +97,7 @@ fn read_locked(files: &FileLayer, ino: Ino, at: u64, into: &mut [u8], notes: boo
     if len == 0 {
         return Ok(0);
     }
-    content::copy_out(files, &inode, at, &mut into[..len as usize])?;
+    *away = content::copy_out(files, &inode, at, &mut into[..len as usize])?;
     if notes && inode.head.atime <= inode.head.mtime {
         note_access(files, stripe, &mut inode);
     }

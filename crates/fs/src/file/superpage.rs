@@ -28,6 +28,8 @@ use crate::{Error, FileKind, Ino, Result};
 const PAGES_MIN: u64 = CHUNK_PAGES - CHUNK_PAGES / 100;
 /// Bytes of a file that a superpage is 1 % of.
 pub(crate) const LARGE_BYTES: u64 = 100 * CHUNK;
+/// A superpage of which fewer than one in so many pages are used is divided for the tier.
+const USED_SHARE: u64 = 8;
 /// Blocks that one step looks at.
 const LOOKED_AT_MAX: u64 = 64;
 
@@ -183,13 +185,19 @@ pub(crate) fn behind(page: u64) -> u64 {
     page - page % CHUNK_PAGES + CHUNK_PAGES
 }
 
-/// Returns true if the block around `page` is a superpage, of which no page was used since the last look.
+/// Returns true if the block around `page` is a superpage, of which few pages were used since the last look. The block
+/// is locked to be changed. The pages that were used stay marked.
 pub(crate) fn is_cold(files: &FileLayer, slots: &SlotStore, inode: &Inode, page: u64) -> Result<bool> {
     let Some((_, word)) = index::block_word(files, inode, page)? else { return Ok(false) };
     let Some(first) = word.superpage_named() else { return Ok(false) };
     let place = files.place(first)?;
-    let used = (0..CHUNK_PAGES).filter(|page| slots.take_touched(place + page * PAGE)).count();
-    Ok(used == 0)
+    let places = (0..CHUNK_PAGES).map(|page| place + page * PAGE);
+    let used: Vec<u64> = places.filter(|place| slots.take_touched(*place) | slots.take_stored(*place)).collect();
+    let is_cold = (used.len() as u64) < CHUNK_PAGES / USED_SHARE;
+    if is_cold {
+        used.into_iter().for_each(|place| files.space.shared_state.note_touched(place, 1));
+    }
+    Ok(is_cold)
 }
 
 /// Divides the superpage around page `page` into pages, in place: those before the end of the file can then be

@@ -3,6 +3,7 @@
 //! ```text
 //! TIER stream   page 0 header   from page 1 on descriptors of 32 bytes, one for each segment
 //! header        0 magic "FTIER\0\0\0"   8 crc u32 of 12..4096   12 version u32   16 eight SSDs of 320 bytes
+//!               2576 policy u32 (0 ferrite, 1 paper)
 //! SSD           0 uuid [16]   16 first segment u64   24 segments u64 (0: no SSD)   32 state u32: 0 joining, 1 in use, 2 leaving
 //!               36 length of the address u32   40 address [280]
 //! descriptor    0 named u64 [2]: bit set = a word names the block   16 sequence u64 of what was written   24 zeros u64
@@ -17,6 +18,7 @@ use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use crate::format::segment::{SegmentNo, Slot};
+use crate::format::tier_policy::TierPolicy;
 
 /// The role of the table's pages in the tag.
 pub(crate) const TIER_ROLE: Role = Role(2);
@@ -70,13 +72,14 @@ struct HeaderMedia {
     crc: U32,
     version: U32,
     ssds: [SsdMedia; TIER_SSDS_MAX],
-    rest: [u8; 1520],
+    policy: U32,
+    rest: [u8; 1516],
 }
 
 const _: () = assert!(size_of::<HeaderMedia>() == PAGE as usize);
 
-/// Returns the header's page for `ssds`, eight at most.
-pub(crate) fn encode_header(ssds: &[TierSsd]) -> [u8; PAGE as usize] {
+/// Returns the header's page for `ssds`, eight at most, and `policy`.
+pub(crate) fn encode_header(ssds: &[TierSsd], policy: TierPolicy) -> [u8; PAGE as usize] {
     let mut media = HeaderMedia::new_zeroed();
     (media.magic, media.version) = (MAGIC, VERSION.into());
     for (media, ssd) in media.ssds.iter_mut().zip(ssds) {
@@ -86,6 +89,7 @@ pub(crate) fn encode_header(ssds: &[TierSsd]) -> [u8; PAGE as usize] {
         media.address_len = (address.len() as u32).into();
         media.address[..address.len()].copy_from_slice(address);
     }
+    media.policy = (policy as u32).into();
     media.crc = crc32fast::hash(&media.as_bytes()[CRC_FROM..]).into();
     zerocopy::transmute!(media)
 }
@@ -107,6 +111,11 @@ pub(crate) fn decode_header(page: &[u8; PAGE as usize]) -> Option<Vec<TierSsd>> 
         })
     };
     if is_whole { there.map(ssd).collect() } else { None }
+}
+
+/// Returns the policy of a header that [`decode_header`] decodes. A number of a newer version counts as the default.
+pub(crate) fn decode_policy(page: &[u8; PAGE as usize]) -> TierPolicy {
+    HeaderMedia::ref_from_bytes(page).ok().and_then(|media| TierPolicy::of(media.policy.get())).unwrap_or_default()
 }
 
 /// The places of the table's pages in the pool.

@@ -80,12 +80,20 @@ impl Clients for ClientLink {
         self.pins.is_stuck()
     }
 
+    fn holds_back(&self, stripe: Option<u64>) -> bool {
+        self.pins.holds_back(stripe)
+    }
+
     fn pass(&self) {
         self.pins.pass();
     }
 
     fn wait_for_pins(&self) -> bool {
         self.pins.wait_for_pins()
+    }
+
+    fn wait_for_pins_on(&self, stripe: u64) -> bool {
+        self.pins.wait_for_pins_on(stripe)
     }
 
     fn suspend_appends(&self, appenders: &mut Vec<Appender>) -> Vec<RevokedAppend> {

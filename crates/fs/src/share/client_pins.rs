@@ -3,6 +3,9 @@
 //! The owner waits for them for a bounded time (FG2). A client may be stopped for an hour, and then the pages that it
 //! may still store to stay unused for an hour. The owner does not wait again for a client that was stopped until its
 //! pin has changed.
+//!
+//! - TI21. A stopped client holds back the pages of files that its session ever had a lease on, and no others. Files are
+//!   told apart by their locks. A session is noted before its lease can be used.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +16,7 @@ use ferrite_pool::grant::Process;
 use parking_lot::Mutex;
 
 use crate::share::layout::brief_wait::wait_briefly;
-use crate::share::layout::shared_state::{SharedState, THREAD_SLOTS};
+use crate::share::layout::shared_state::{STRIPES, SharedState, THREAD_SLOTS};
 
 /// See the module.
 #[derive(Debug)]
@@ -31,6 +34,36 @@ struct PinTable {
     processes: BTreeMap<u64, Process>,
     /// Thread slots whose pins did not end in time, and the values of those pins.
     stuck: BTreeMap<usize, u64>,
+    /// The locks of the files that each session ever had a lease on.
+    leased: BTreeMap<u64, StripeSet>,
+}
+
+/// A set of locks of inodes.
+#[derive(Debug)]
+struct StripeSet([u64; STRIPES as usize / 64]);
+
+impl Default for StripeSet {
+    fn default() -> Self {
+        Self([0; STRIPES as usize / 64])
+    }
+}
+
+impl StripeSet {
+    fn add(&mut self, stripe: u64) {
+        self.0[(stripe / 64) as usize] |= 1 << (stripe % 64);
+    }
+
+    fn has(&self, stripe: u64) -> bool {
+        self.0[(stripe / 64) as usize] >> (stripe % 64) & 1 == 1
+    }
+}
+
+impl PinTable {
+    /// Returns true if a thread of `session` may use pages of a file with the lock `stripe`. An unknown session may.
+    fn may_use(&self, session: u64, stripe: u64) -> bool {
+        let is_leased = self.leased.get(&session).is_some_and(|leased| leased.has(stripe));
+        is_leased || !self.processes.contains_key(&session)
+    }
 }
 
 impl ClientPins {
@@ -85,6 +118,7 @@ impl ClientPins {
             self.shared_state.slot_session(thread_slot).store(0, Ordering::Release);
         }
         known.processes.remove(&session);
+        known.leased.remove(&session);
         self.sessions.fetch_sub(1, Ordering::SeqCst);
         true
     }
@@ -108,6 +142,25 @@ impl ClientPins {
         !known.stuck.is_empty()
     }
 
+    /// Notes that `session` is about to have a lease on a file with the lock `stripe`.
+    pub fn note_leased(&self, session: u64, stripe: u64) {
+        self.known.lock().leased.entry(session).or_default().add(stripe);
+    }
+
+    /// See [`crate::store::clients::Clients::holds_back`].
+    pub fn holds_back(&self, stripe: Option<u64>) -> bool {
+        if !self.is_stuck() {
+            return false;
+        }
+        let Some(stripe) = stripe.filter(|_| !self.has_orphaned_clients()) else { return true };
+        let known = self.known.lock();
+        known.stuck.keys().any(|thread_slot| known.may_use(self.session_of(*thread_slot), stripe))
+    }
+
+    fn session_of(&self, thread_slot: usize) -> u64 {
+        self.shared_state.slot_session(thread_slot).load(Ordering::Acquire)
+    }
+
     /// Notes every pinned client thread as stuck.
     pub fn note_pinned(&self) {
         barrier_abroad();
@@ -126,17 +179,34 @@ impl ClientPins {
     /// Waits for the pins that exist now, without a bound for pins of this process. Returns true if all have ended.
     pub fn wait_for_pins(&self) -> bool {
         ferrite_memory::wait_for_pins();
-        !self.has_sessions() || self.wait_for_clients()
+        !self.has_sessions() || self.wait_for_clients(None)
     }
 
-    fn wait_for_clients(&self) -> bool {
+    /// See [`crate::store::clients::Clients::wait_for_pins_on`].
+    pub fn wait_for_pins_on(&self, stripe: u64) -> bool {
+        ferrite_memory::wait_for_pins();
+        !self.has_sessions() || self.wait_for_clients(Some(stripe))
+    }
+
+    /// Waits for clients that may use pages of a file with the lock `stripe`, or for all if it is `None`.
+    fn wait_for_clients(&self, stripe: Option<u64>) -> bool {
         barrier_abroad();
         let mut all = true;
         for thread_slot in 0..THREAD_SLOTS {
             let pin = self.shared_state.pin(thread_slot).load(Ordering::Acquire);
-            if pin.is_multiple_of(2)
-                || wait_briefly(|| self.shared_state.pin(thread_slot).load(Ordering::Acquire) != pin)
-            {
+            if pin.is_multiple_of(2) {
+                continue;
+            }
+            // The pin is loaded first: the lease by which its thread came to the file was noted before.
+            let (is_known, may_use) = {
+                let known = self.known.lock();
+                let may_use = |stripe| known.may_use(self.session_of(thread_slot), stripe);
+                (known.stuck.get(&thread_slot) == Some(&pin), stripe.is_none_or(may_use))
+            };
+            if !may_use {
+                continue;
+            }
+            if !is_known && wait_briefly(|| self.shared_state.pin(thread_slot).load(Ordering::Acquire) != pin) {
                 continue;
             }
             self.known.lock().stuck.insert(thread_slot, pin);

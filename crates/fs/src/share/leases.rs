@@ -8,6 +8,7 @@ use crate::file::bring_in;
 use crate::format::noted_times::NotedTimes;
 use crate::share::layout::lease_state::{LeaseMode, LeaseState};
 use crate::share::layout::request::{GrantedLease, LeaseAccess, LeaseAnswer};
+use crate::share::layout::shared_state::stripe;
 use crate::share::sessions::{LeaseEntry, SessionTable, refused};
 use crate::share::shared_files::SharedFiles;
 use crate::store::clients::Appender;
@@ -85,6 +86,7 @@ impl SharedFiles {
         }
         let Some((slot, serial)) = table.take_slot() else { return refused("too many files are leased") };
         let entry = LeaseEntry { slot, serial, access };
+        self.link.pins.note_leased(session, stripe(ino));
         table.leases.insert((ino.0, session), entry);
         self.link.leases.fetch_add(1, Ordering::SeqCst);
         self.link.writers.fetch_add(usize::from(access > LeaseAccess::Read), Ordering::SeqCst);

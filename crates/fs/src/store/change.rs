@@ -12,6 +12,7 @@ use crate::format::layout::{BITMAP, ChunkKind};
 use crate::format::leaf::PageWriter;
 use crate::format::segment::{SegmentNo, Slot};
 use crate::format::word::IndexWord;
+use crate::share::layout::shared_state::stripe;
 use crate::store::ChunkStore;
 use crate::store::bits::{PageRun, words_of};
 use crate::store::deferred_frees::Freed;
@@ -41,6 +42,8 @@ pub(crate) struct FsChange<'fs> {
     taken_inode: Option<u64>,
     taken_orphan: Option<u32>,
     freed_orphans: Vec<u32>,
+    /// The lock of the file whose pages are freed, if all are of one file.
+    stripe: Option<u64>,
 }
 
 impl<'fs> FsChange<'fs> {
@@ -58,6 +61,7 @@ impl<'fs> FsChange<'fs> {
             taken_inode: None,
             taken_orphan: None,
             freed_orphans: Vec::new(),
+            stripe: None,
         }
     }
 
@@ -249,8 +253,9 @@ impl<'fs> FsChange<'fs> {
         self.commit_inode(inode)
     }
 
-    fn commit_inode(self, inode: &mut Inode) -> Result<()> {
+    fn commit_inode(mut self, inode: &mut Inode) -> Result<()> {
         let store = self.store;
+        self.stripe = Some(stripe(inode.ino));
         let committed = self.commit();
         if committed.is_err()
             && let Some(before) = store.load_any(inode.ino)
@@ -342,7 +347,7 @@ impl<'fs> FsChange<'fs> {
             runs.extend(Some(behind).filter(|run| run.pages > 0));
         }
         if !runs.is_empty() || !chunks.is_empty() {
-            space.defer_frees(Freed { runs, chunks });
+            space.defer_frees(Freed { runs, chunks, stripe: self.stripe });
         }
         for number in std::mem::take(&mut self.freed_inodes) {
             space.return_inode(self.store.memory(), number);

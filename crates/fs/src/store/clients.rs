@@ -36,11 +36,19 @@ pub trait Clients: Debug + Send + Sync {
     /// Returns true if a client did not end its pin in time, and is still pinned.
     fn is_stuck(&self) -> bool;
 
+    /// Returns true if a client that did not end its pin in time may still use pages of a file with the lock `stripe`, or
+    /// of any file if it is `None` (TI21).
+    fn holds_back(&self, stripe: Option<u64>) -> bool;
+
     /// Passes a barrier: a store of a client after it is checked against all that this thread stored before (FG3).
     fn pass(&self);
 
     /// Waits until no thread has a pin that it had before this call. Returns false if a client still has one.
     fn wait_for_pins(&self) -> bool;
+
+    /// Waits until no thread that may store to a file with the lock `stripe` has a pin that it had before this call.
+    /// Returns false if a client still has one (TI21).
+    fn wait_for_pins_on(&self, stripe: u64) -> bool;
 
     /// Keeps `appenders` from appending. Clients that stopped in the middle lose the right, and are returned (FG7).
     fn suspend_appends(&self, appenders: &mut Vec<Appender>) -> Vec<RevokedAppend>;

@@ -16,7 +16,7 @@ const WORTH_A_WAIT: usize = 64;
 /// What waits, by the thread that freed it.
 #[derive(Debug, Default)]
 pub(crate) struct DeferredFrees {
-    shards: [Padded<Mutex<Freed>>; SHARDS],
+    shards: [Padded<Mutex<Vec<Freed>>>; SHARDS],
     /// Held shared while freed space is returned, and exclusively by `drain`: an allocator never misses space that is
     /// being returned.
     on_its_way: RwLock<()>,
@@ -29,11 +29,21 @@ pub(crate) struct DeferredFrees {
 pub(crate) struct Freed {
     pub runs: Vec<PageRun>,
     pub chunks: Vec<u64>,
+    /// The lock of the file that they were of, if they were of one file.
+    pub stripe: Option<u64>,
 }
 
 impl Freed {
     fn len(&self) -> usize {
         self.runs.len() + self.chunks.len()
+    }
+
+    /// Adds `self` to what waits.
+    fn join(self, waiting: &mut Vec<Self>) {
+        match waiting.last_mut().filter(|last| last.stripe == self.stripe) {
+            Some(last) => last.extend(self),
+            None => waiting.push(self),
+        }
     }
 
     fn extend(&mut self, other: Self) {
@@ -44,13 +54,13 @@ impl Freed {
 
 impl DeferredFrees {
     /// Adds freed space. If enough has collected, waits for pins and passes the reusable space to `bring_out`. While a
-    /// stopped client is pinned, all of it waits (FG2).
+    /// stopped client is pinned, the space waits for [`DeferredFrees::drain`] (FG2).
     pub fn add(&self, freed: Freed, clients: &dyn Clients, bring_out: impl FnOnce(&Freed)) {
         let mine = &self.shards[own_shard()].0;
         let is_much = {
             let mut mine = mine.lock();
-            mine.extend(freed);
-            mine.len() >= WORTH_A_WAIT
+            freed.join(&mut mine);
+            mine.iter().map(Freed::len).sum::<usize>() >= WORTH_A_WAIT
         };
         if !is_much || clients.is_stuck() {
             return;
@@ -61,27 +71,32 @@ impl DeferredFrees {
         self.ripen(ripe, clients, bring_out);
     }
 
-    /// Passes `ripe` to `bring_out` once it may be reused. If that takes too long, it waits here again.
-    fn ripen(&self, ripe: Freed, clients: &dyn Clients, bring_out: impl FnOnce(&Freed)) {
-        if ripe.len() == 0 {
+    /// Passes what may be reused of `freed` to `bring_out`. What a stopped client may still use waits here again (TI21).
+    fn ripen(&self, freed: Vec<Freed>, clients: &dyn Clients, bring_out: impl FnOnce(&Freed)) {
+        if freed.is_empty() {
             return;
         }
-        if clients.wait_for_pins() {
-            bring_out(&ripe);
+        let have_ended = clients.wait_for_pins();
+        let (kept, ripe): (Vec<Freed>, Vec<Freed>) =
+            freed.into_iter().partition(|freed| !have_ended && clients.holds_back(freed.stripe));
+        if !ripe.is_empty() {
+            let mut all = Freed::default();
+            ripe.into_iter().for_each(|freed| all.extend(freed));
+            bring_out(&all);
             self.out.fetch_add(1, Ordering::SeqCst);
-        } else {
-            self.shards[own_shard()].0.lock().extend(ripe);
         }
+        let mut mine = self.shards[own_shard()].0.lock();
+        kept.into_iter().for_each(|freed| freed.join(&mut mine));
     }
 
-    /// Passes all waiting space to `bring_out`. The caller is not pinned.
+    /// Passes all waiting space that may be reused to `bring_out`. The caller is not pinned.
     pub fn drain(&self, clients: &dyn Clients, bring_out: impl FnOnce(&Freed)) {
-        if clients.is_stuck() {
+        if clients.has_orphaned_clients() {
             return;
         }
         let _alone = self.on_its_way.write();
-        let mut all = Freed::default();
-        self.shards.iter().for_each(|shard| all.extend(std::mem::take(&mut *shard.0.lock())));
+        let mut all = Vec::new();
+        self.shards.iter().for_each(|shard| all.append(&mut shard.0.lock()));
         self.ripen(all, clients, bring_out);
     }
 
@@ -92,8 +107,10 @@ impl DeferredFrees {
 
     /// Pages that wait, and chunks.
     pub fn count(&self) -> (u64, u64) {
-        self.shards.iter().map(|shard| shard.0.lock()).fold((0, 0), |(pages, chunks), freed| {
-            (pages + freed.runs.iter().map(|run| run.pages).sum::<u64>(), chunks + freed.chunks.len() as u64)
+        self.shards.iter().fold((0, 0), |count, shard| {
+            shard.0.lock().iter().fold(count, |(pages, chunks), freed| {
+                (pages + freed.runs.iter().map(|run| run.pages).sum::<u64>(), chunks + freed.chunks.len() as u64)
+            })
         })
     }
 }

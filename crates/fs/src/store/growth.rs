@@ -36,6 +36,18 @@ fn without(extent: Extent, gone: &BTreeSet<u64>) -> Vec<Extent> {
     left
 }
 
+/// The part of the pool that stays free, and its least bytes.
+const FREE_SHARE: u64 = 64;
+const FREE_MIN: u64 = CHUNK / 8;
+
+/// Bytes of content in the pool.
+pub(crate) struct ContentSpace {
+    /// Bytes that are free for content.
+    pub free: u64,
+    /// Bytes of pages with content.
+    pub used: u64,
+}
+
 impl ChunkStore {
     /// Bytes that pages can be made of, counted no further than to `enough`.
     pub(crate) fn free_bytes_up_to(&self, enough: u64) -> u64 {
@@ -51,6 +63,27 @@ impl ChunkStore {
             };
         }
         free.min(enough)
+    }
+
+    /// Returns the bytes of content in the pool, and those that are free for more.
+    pub(crate) fn content_space(&self) -> ContentSpace {
+        let mut content = ContentSpace { free: self.pool().space().idle_bytes_up_to(u64::MAX), used: 0 };
+        for chunk in 0..self.space.chunks() {
+            let free = match self.space.kind(chunk) {
+                Some(ChunkKind::Free) => CHUNK,
+                Some(ChunkKind::Data) => self.space.free_pages(chunk) * PAGE,
+                Some(ChunkKind::Super) => 0,
+                _ => continue,
+            };
+            content.free += free;
+            content.used += CHUNK - free;
+        }
+        content
+    }
+
+    /// Bytes that stay free for writes and for pages that come back from SSDs, if there is a tier.
+    pub(crate) fn free_bytes_wanted(&self) -> u64 {
+        (self.memory().size() / FREE_SHARE).max(FREE_MIN)
     }
 
     /// Takes `count` pages, all or none, in DRAM.

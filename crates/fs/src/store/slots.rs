@@ -5,6 +5,8 @@
 //!
 //! The invariants TI1 to TI4, TI7 and TI12 (`tier.rs`) are kept here.
 
+mod shadows;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
@@ -14,10 +16,12 @@ use ferrite_pool::layout::PAGE;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use crate::format::segment::{SEGMENT_BLOCKS, SEGMENT_PAGES, SegmentNo, SegmentSalt, SegmentSummary, Slot};
-use crate::format::slot_table::SsdState;
+use crate::format::tier_policy::TierPolicy;
 use crate::format::word::{AwayPage, IndexWord, NamedBy};
 use crate::share::layout::shared_state::SharedState;
+use crate::store::clean_list::CleanList;
 use crate::store::fetched_pages::{FetchedPage, FetchedPages};
+use crate::store::read_ghosts::ReadGhosts;
 use crate::store::tier_counters::TierCounters;
 use crate::store::tier_set::{SegmentState, TierMember, TierSet};
 use crate::{Error, Result};
@@ -25,7 +29,10 @@ use crate::{Error, Result};
 /// Failures in a row after which no segment is written any more.
 const FAILURES_MAX: u32 = 3;
 
-/// What a segment is written for.
+/// Segments are cleaned while fewer than one in so many are free.
+const FREE_SEGMENTS_SHARE: u64 = 50;
+
+/// The purpose for which a segment is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SegmentUse {
     /// Pages of the pool.
@@ -52,7 +59,14 @@ pub(crate) struct SlotStore {
     shared_state: Arc<SharedState>,
     /// Pages that have a shadow, whether it counts or not.
     shadowed: AtomicU64,
+    /// The pages that have a shadow, in the order of eviction.
+    clean: CleanList,
     fetched: FetchedPages,
+    ghosts: ReadGhosts,
+    policy: AtomicU32,
+    /// Pages that were read again soon, and clean pages that were overwritten.
+    reread: AtomicU64,
+    overwritten: AtomicU64,
     /// Segments that could not be written one after the other, and why the last one could not.
     failures: AtomicU32,
     failure: Mutex<Option<String>>,
@@ -66,7 +80,13 @@ fn table_of<T: Default>(pages: u64) -> Box<[T]> {
 
 impl SlotStore {
     /// Reads the descriptors of the SSDs in `set`, of a file system in a pool in `memory`.
-    pub fn load(memory: &dyn Memory, set: TierSet, salt: SegmentSalt, shared_state: &Arc<SharedState>) -> Self {
+    pub fn load(
+        memory: &dyn Memory,
+        set: TierSet,
+        salt: SegmentSalt,
+        policy: TierPolicy,
+        shared_state: &Arc<SharedState>,
+    ) -> Self {
         set.load(memory);
         let last = set.sequence_max();
         let pages = memory.size() / PAGE;
@@ -80,7 +100,12 @@ impl SlotStore {
             shadows: table_of(pages),
             shared_state: Arc::clone(shared_state),
             shadowed: AtomicU64::new(0),
+            clean: CleanList::new(pages),
             fetched: FetchedPages::new(pages / 16),
+            ghosts: ReadGhosts::new(pages),
+            policy: AtomicU32::new(policy as u32),
+            reread: AtomicU64::new(0),
+            overwritten: AtomicU64::new(0),
             failures: AtomicU32::new(0),
             failure: Mutex::new(None),
             may_be_copied: AtomicBool::new(false),
@@ -192,6 +217,16 @@ impl SlotStore {
         self.failure.lock().clone()
     }
 
+    /// Returns the rules by which pages move.
+    pub fn policy(&self) -> TierPolicy {
+        TierPolicy::of(self.policy.load(Ordering::Relaxed)).unwrap_or_default()
+    }
+
+    /// Sets the rules by which pages move, from now on.
+    pub fn set_policy(&self, policy: TierPolicy) {
+        self.policy.store(policy as u32, Ordering::Relaxed);
+    }
+
     fn write_and_flush(&self, segment: SegmentNo, bytes: &[u8]) -> Result<()> {
         let set = self.set();
         let member = set.member_of(segment).ok_or(Error::PastEnd)?;
@@ -274,26 +309,6 @@ impl SlotStore {
         index(place) < self.shadows.len()
     }
 
-    /// Gives the page at `place` of the pool a shadow, unless it has one.
-    pub fn set_shadow(&self, place: u64, page: AwayPage) {
-        if !self.is_tracked(place) {
-            return;
-        }
-        let word = IndexWord::away(page).0;
-        // While this guard is held, the SSD does not begin to leave (TI16).
-        let set = self.set.read();
-        if set.member_of(page.slot.segment()).is_none_or(|member| member.ssd.state == SsdState::Leaving) {
-            return;
-        }
-        set.state(page.slot.segment()).shadows.fetch_add(1, Ordering::SeqCst);
-        self.shadowed.fetch_add(1, Ordering::SeqCst);
-        let is_set = self.shadows[index(place)].compare_exchange(0, word, Ordering::SeqCst, Ordering::SeqCst).is_ok();
-        drop(set);
-        if !is_set {
-            self.drop_shadow_word(word);
-        }
-    }
-
     /// Returns how many pages the SSDs have room for, and how many more: a clean page can leave the pool, and its slot is
     /// taken already. The room of two segments is for cleaning.
     pub fn room(&self) -> (u64, u64) {
@@ -312,77 +327,42 @@ impl SlotStore {
         self.shadowed.load(Ordering::Relaxed)
     }
 
-    /// Returns the shadow of the page at `place` if it has the same bytes (TI4). Writers are kept out while it is used.
-    pub fn shadow(&self, place: u64) -> Option<AwayPage> {
-        let word = self.shadows.get(index(place))?.load(Ordering::SeqCst);
-        if word == 0 {
-            return None;
-        }
-        let is_stored = self.shared_state.stored(place / PAGE).load(Ordering::SeqCst) != 0;
-        if is_stored && !planted!("fs: stored page is clean") {
-            self.forget_shadow(place);
-            return None;
-        }
-        away_of(word)
-    }
-
-    /// Forgets the shadow of the page at `place`.
-    pub fn forget_shadow(&self, place: u64) {
-        if let Some(shadow) = self.shadows.get(index(place)) {
-            self.drop_shadow_word(shadow.swap(0, Ordering::SeqCst));
-        }
-    }
-
-    fn drop_shadow_word(&self, word: u64) {
-        if let Some(page) = away_of(word) {
-            self.set.read().state(page.slot.segment()).shadows.fetch_sub(1, Ordering::SeqCst);
-            self.shadowed.fetch_sub(1, Ordering::SeqCst);
-        }
-    }
-
-    /// Forgets all shadows that lie in `segment`.
-    pub fn forget_shadows_in(&self, segment: SegmentNo) {
-        self.forget_shadows_if(|of| of == segment);
-    }
-
-    /// Forgets all shadows that lie on `member`.
-    pub fn forget_shadows_of(&self, member: &TierMember) {
-        self.forget_shadows_if(|of| member.has(of));
-    }
-
-    fn forget_shadows_if(&self, is_wanted: impl Fn(SegmentNo) -> bool) {
-        for shadow in &self.shadows {
-            let word = shadow.load(Ordering::SeqCst);
-            let is_in = away_of(word).is_some_and(|page| is_wanted(page.slot.segment()));
-            if is_in && shadow.compare_exchange(word, 0, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
-                self.drop_shadow_word(word);
-            }
-        }
-    }
-
     /// Returns true if `segment` is free.
     pub fn is_free(&self, segment: SegmentNo) -> bool {
         self.set.read().state(segment).is_free()
     }
 
-    /// Returns the sparsest segments, whose named slots together are `most` at most. None of them is free or being
-    /// written.
+    /// Returns segments to be cleaned, whose named slots together are `most` at most: the sparsest, or under the paper's
+    /// policy those that were written first. None of them is free or being written.
     pub fn sparse(&self, most: u64) -> Vec<SegmentNo> {
+        let order = |state: &SegmentState| match self.policy() {
+            TierPolicy::Ferrite => state.used(),
+            TierPolicy::Paper => state.sequence.load(Ordering::SeqCst),
+        };
         let may_be =
             |state: &SegmentState| (1..SEGMENT_PAGES).contains(&state.used()) && !state.is_busy.load(Ordering::SeqCst);
         let set = self.set.read();
         let mut sparse: Vec<(u64, u64, SegmentNo)> = set
             .segments()
             .filter(|(_, state)| may_be(state))
-            .map(|(segment, state)| (state.used(), state.named(), segment))
+            .map(|(segment, state)| (order(state), state.named(), segment))
             .collect();
         sparse.sort_unstable();
         let mut sum = 0;
         let fits = |(_, named, segment): (u64, u64, SegmentNo)| {
-            sum += named;
-            (sum <= most).then_some(segment)
+            let fits = sum + named <= most;
+            sum += if fits { named } else { 0 };
+            fits.then_some(segment)
         };
-        sparse.into_iter().map_while(fits).collect()
+        sparse.into_iter().filter_map(fits).collect()
+    }
+
+    /// Returns true if segments should be cleaned before one is needed: few are free, and the others are sparse
+    /// (nvm-storage-hierarchy.txt 3.2.4).
+    pub fn wants_cleaning(&self) -> bool {
+        let (all, free) = self.segments();
+        let room = (all - free) * SEGMENT_PAGES;
+        free < all / FREE_SEGMENTS_SHARE && (self.named() + self.clean_pages()) * 10 < room * 9
     }
 
     /// Returns which blocks of `segment` words name, as bits.
@@ -417,7 +397,13 @@ impl SlotStore {
         }
     }
 
-    /// Returns whether the page at `place` was read or stored to since the last call.
+    /// Clears the mark of stores of the dirty page at `place`. Returns true if it was set. The page has no shadow, and gets
+    /// none from another thread now (TI4).
+    pub fn take_stored(&self, place: u64) -> bool {
+        self.is_tracked(place) && self.shared_state.stored(place / PAGE).swap(0, Ordering::SeqCst) != 0
+    }
+
+    /// Clears the mark of reads of the page at `place`. Returns true if it was set.
     pub fn take_touched(&self, place: u64) -> bool {
         self.is_tracked(place) && self.shared_state.touched(place / PAGE).swap(0, Ordering::Relaxed) != 0
     }

@@ -341,8 +341,16 @@ impl ChunkSpace {
 
     /// The numbers of inodes in use.
     pub fn inodes_in_use<'a>(&'a self, memory: &'a dyn Memory) -> impl Iterator<Item = u64> + 'a {
-        let chunks = (0..self.chunks()).filter(|chunk| self.kind(*chunk) == Some(ChunkKind::Inodes));
-        chunks.flat_map(|chunk| self.inodes(memory, chunk).used().map(move |slot| chunk * CHUNK_INODES + slot))
+        self.inodes_in_use_from(memory, 0)
+    }
+
+    /// The numbers of inodes in use, from `from` on, in ascending order.
+    pub fn inodes_in_use_from<'a>(&'a self, memory: &'a dyn Memory, from: u64) -> impl Iterator<Item = u64> + 'a {
+        let chunks = from / CHUNK_INODES..self.chunks();
+        chunks
+            .filter(|chunk| self.kind(*chunk) == Some(ChunkKind::Inodes))
+            .flat_map(|chunk| self.inodes(memory, chunk).used().map(move |slot| chunk * CHUNK_INODES + slot))
+            .skip_while(move |number| *number < from)
     }
 
     /// Inodes in use, of the chunks there are.

@@ -14,6 +14,7 @@ use ferrite_pool::{MemberKind, Pool, PoolMember, SpaceNeed, Stream, Tag, TagChan
 use crate::format::segment::{SEGMENT_BYTES, SEGMENTS_AT, SegmentNo};
 use crate::format::shape::FsShape;
 use crate::format::slot_table::{SlotTable, SsdState, TIER_ROLE, TIER_SSDS_MAX, TierSsd, encode_header};
+use crate::format::tier_policy::TierPolicy;
 use crate::store::ChunkStore;
 use crate::store::tier_members::{
     TierDisk, TierTag, advance_tie, remove_members, stamp_ends, undo_unfinished, write_header,
@@ -120,7 +121,7 @@ fn fit_table(pool: &Pool, tag: &Arc<Tag>, segments: u64) -> Result<Arc<Tag>> {
             if have == 0 {
                 let added = Tag { extents: extents.to_vec(), ..(**tag).clone() };
                 let table = SlotTable::of(&added).expect("it was added");
-                pool.memory().store(table.header(), &encode_header(&[]), Scheme::Nt);
+                pool.memory().store(table.header(), &encode_header(&[], TierPolicy::default()), Scheme::Nt);
             }
             pool.memory().drain()
         }

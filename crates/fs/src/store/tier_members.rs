@@ -18,7 +18,8 @@ use ferrite_pool::{Pool, Tag, TagChange};
 
 use crate::format::segment::{SEGMENT_BYTES, SEGMENTS_AT, SegmentNo, SegmentSalt};
 use crate::format::shape::FsShape;
-use crate::format::slot_table::{SlotTable, SsdState, TIER_ROLE, TierSsd, decode_header, encode_header};
+use crate::format::slot_table::{SlotTable, SsdState, TIER_ROLE, TierSsd, decode_header, decode_policy, encode_header};
+use crate::format::tier_policy::TierPolicy;
 use crate::share::layout::shared_state::SharedState;
 use crate::store::slots::SlotStore;
 use crate::store::tier_set::{TierMember, TierSet};
@@ -61,6 +62,7 @@ pub(crate) struct TierTag<'a> {
     tag: &'a Tag,
     pub table: SlotTable,
     pub ssds: Vec<TierSsd>,
+    policy: TierPolicy,
 }
 
 impl<'a> TierTag<'a> {
@@ -72,7 +74,8 @@ impl<'a> TierTag<'a> {
         pool.memory().load(table.header(), &mut page);
         let ssds = decode_header(&page).ok_or_else(|| corrupt(table.header()))?;
         let fits = |ssd: &TierSsd| ssd.first.0.saturating_add(ssd.segments) <= table.segments();
-        if ssds.iter().all(fits) { Ok(Self { pool, tag, table, ssds }) } else { Err(corrupt(table.header())) }
+        let policy = decode_policy(&page);
+        if ssds.iter().all(fits) { Ok(Self { pool, tag, table, ssds, policy }) } else { Err(corrupt(table.header())) }
     }
 
     /// Returns the SSDs that the file system has: not those whose joining did not end, nor those whose removal only has
@@ -123,7 +126,9 @@ pub(crate) fn advance_tie(pool: &Pool, tag: &Tag, ssd: &TierSsd, disk: &dyn Disk
 /// Writes the header of `table` with `ssds`. Durable on return.
 pub(crate) fn write_header(pool: &Pool, table: &SlotTable, ssds: &[TierSsd]) -> Result<()> {
     let mut transaction = pool.transaction();
-    transaction.write(table.header(), &encode_header(ssds));
+    let mut page = [0; PAGE as usize];
+    pool.memory().load(table.header(), &mut page);
+    transaction.write(table.header(), &encode_header(ssds, decode_policy(&page)));
     Ok(transaction.commit()?)
 }
 
@@ -159,7 +164,7 @@ pub(crate) fn load_slots(
     }
     let salt = SegmentSalt { pool: pool.superblock().uuid, tag: tag.generation };
     let set = TierSet::new(tier.table, members);
-    Ok(Some(SlotStore::load(pool.memory(), set, salt, shared_state)))
+    Ok(Some(SlotStore::load(pool.memory(), set, salt, tier.policy, shared_state)))
 }
 
 /// Opens `ssd` and compares its stamp with the pool's, and moves both on, unless it is only read (TI11).
@@ -240,4 +245,16 @@ pub(crate) fn remove_ssds(pool: &Pool, tag: &Tag) -> Result<()> {
         return Ok(());
     }
     remove_members(pool, &TierTag::read(pool, tag)?.ssds)
+}
+
+/// See [`crate::FileSystem::set_tier_policy`].
+pub(crate) fn set_policy(pool: &Pool, tag: &Tag, slots: &SlotStore, policy: TierPolicy) -> Result<()> {
+    // No SSD joins or leaves meanwhile: the header is written as a whole.
+    let _alone = slots.changing()?;
+    let tier = TierTag::read(pool, tag)?;
+    let mut transaction = pool.transaction();
+    transaction.write(tier.table.header(), &encode_header(&tier.ssds, policy));
+    transaction.commit()?;
+    slots.set_policy(policy);
+    Ok(())
 }

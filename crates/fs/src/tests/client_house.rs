@@ -8,6 +8,7 @@ use super::support::{BOOT, NAME};
 use crate::client::{FileLease, FsSession, Quiet};
 use crate::share::ClientListener;
 use crate::share::layout::request::LeaseAccess;
+use crate::store::tier_members::TierOpening;
 use crate::{FileSystem, FsClock, FsOptions, FsSpec, Ino, Time};
 use ferrite_memory::{Guard, MapOptions, Mapped};
 use ferrite_pool::layout::CHUNK;
@@ -43,8 +44,22 @@ impl House {
     }
 
     fn of(pool: Arc<Pool>, folder: tempfile::TempDir) -> Self {
+        Self::tiered(pool, folder, &TierOpening { open: &|_| Err("there is none".into()), nonce: 0 })
+    }
+
+    /// A house whose file system has a tier.
+    pub fn with_tier() -> Self {
+        let Self { fs, _folder: folder, _door: door, .. } = Self::new();
+        let pool = Arc::clone(fs.pool());
+        drop((door, fs));
+        let ssd = super::tiers::ssd(32 << 20);
+        FileSystem::add_tier(&pool, NAME, std::slice::from_ref(&ssd), None, 5).expect("added");
+        Self::tiered(pool, folder, &TierOpening { open: &|_| Ok(Arc::clone(&ssd.disk)), nonce: 6 })
+    }
+
+    fn tiered(pool: Arc<Pool>, folder: tempfile::TempDir, opening: &TierOpening<'_>) -> Self {
         let options = FsOptions { data: None, read_only: false, clock: Arc::new(|| Time(5_000_000_000)) };
-        let fs = FileSystem::open(pool, NAME, options).expect("it opens");
+        let fs = FileSystem::open_tiered(pool, NAME, options, opening).expect("it opens");
         let pool_file = folder.path().join("pool");
         std::fs::File::create(&pool_file).expect("a file");
         let door = ClientListener::open(&fs, &pool_file, BOOT).expect("nobody else has it");

@@ -24,7 +24,11 @@ pub(super) struct Stopped<T> {
 
 impl<T: Send + 'static> Stopped<T> {
     /// A client that runs `work` with `lease` and has reached `point`.
-    fn at(point: &'static str, lease: &Arc<FileLease>, work: impl FnOnce(&FileLease) -> T + Send + 'static) -> Self {
+    pub(super) fn at(
+        point: &'static str,
+        lease: &Arc<FileLease>,
+        work: impl FnOnce(&FileLease) -> T + Send + 'static,
+    ) -> Self {
         let lease = Arc::clone(lease);
         Self::amid(point, move || work(&lease))
     }

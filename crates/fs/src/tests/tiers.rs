@@ -13,7 +13,7 @@ use super::support::{BOOT, NAME, assert_sound, beside, content, new, new_memory,
 use super::{Bug, plant};
 use crate::store::tier_members::{TierDisk, TierOpening};
 use crate::tier::{clean_segments, destage, evict, make_room};
-use crate::{Allocate, DataMode, FileKind, FileSystem, FsOptions, FsSpec, Ino, Time};
+use crate::{Allocate, DataMode, FileKind, FileSystem, FsClock, FsOptions, FsSpec, Ino, TierPolicy, Time};
 
 /// An SSD of `bytes` bytes.
 pub fn ssd(bytes: u64) -> TierDisk {
@@ -190,24 +190,27 @@ fn a_file_system_is_larger_than_its_pool() {
     _ = make_room(&fs, &fs.tier);
 }
 
+/// A file system in mapped memory of `pool_bytes`, with a tier on `ssd` and without superpages.
+pub fn mapped_fs(pool_bytes: u64, ssd: &TierDisk, clock: FsClock) -> Arc<FileSystem> {
+    let options = MapOptions { guard: Guard::None, read_only: false, name: "tiers".into(), ..MapOptions::default() };
+    let memory = Arc::new(Mapped::anonymous(pool_bytes, &options).expect("memory"));
+    Pool::create(&*memory, &Format { uuid: [3; 16], boot_id: BOOT }).expect("a new pool");
+    let pool = Arc::new(Pool::open(memory, BOOT).expect("it opens").0);
+    let spec = FsSpec { super_threshold_bytes: None, uid: 0, gid: 0, mode: 0o755, hash_seed: 5, now: Time(1) };
+    FileSystem::create(&pool, NAME, &spec).expect("room");
+    FileSystem::add_tier(&pool, NAME, std::slice::from_ref(ssd), None, 5).expect("added");
+    let options = FsOptions { data: None, read_only: false, clock };
+    FileSystem::open_tiered(pool, NAME, options, &TierOpening { open: &|_| Ok(Arc::clone(&ssd.disk)), nonce: 6 })
+        .expect("it opens")
+}
+
 /// TI4, TI5: beside threads that store without a lock, pages go to the SSD and come back, and none is ever older than it
 /// was.
 #[test]
 fn ti4_ti5_no_store_is_lost_while_pages_come_and_go() {
     const PAGES: u64 = 300;
-    let options = MapOptions { guard: Guard::None, read_only: false, name: "tiers".into(), ..MapOptions::default() };
-    let memory = Arc::new(Mapped::anonymous(16 * CHUNK, &options).expect("memory"));
-    Pool::create(&*memory, &Format { uuid: [3; 16], boot_id: BOOT }).expect("a new pool");
-    let pool = Arc::new(Pool::open(memory, BOOT).expect("it opens").0);
-    let spec = FsSpec { super_threshold_bytes: None, uid: 0, gid: 0, mode: 0o755, hash_seed: 5, now: Time(1) };
-    FileSystem::create(&pool, NAME, &spec).expect("room");
-    let ssd = ssd(8 << 20);
-    FileSystem::add_tier(&pool, NAME, std::slice::from_ref(&ssd), None, 5).expect("added");
     // A clock that stands still lets overwrites go without a lock.
-    let options = FsOptions { data: None, read_only: false, clock: Arc::new(|| Time(5_000_000)) };
-    let fs =
-        FileSystem::open_tiered(pool, NAME, options, &TierOpening { open: &|_| Ok(Arc::clone(&ssd.disk)), nonce: 6 })
-            .expect("it opens");
+    let fs = mapped_fs(16 * CHUNK, &ssd(8 << 20), Arc::new(|| Time(5_000_000)));
     let file = make(&fs, "file");
     fs.write(file, 0, &[0; (PAGES * PAGE) as usize]).expect("written");
     let (fs, away) = (&fs, AtomicU64::new(0));
@@ -416,4 +419,16 @@ fn ti9_a_full_file_system_had_what_it_called_free() {
         }
         run_steps(&fs);
     }
+}
+
+/// A policy is kept from one opening to the next.
+#[test]
+fn a_policy_lasts() {
+    let world = TieredWorld::new(16 * CHUNK, 8 << 20);
+    let fs = world.open();
+    assert_eq!(fs.tier_policy(), Some(TierPolicy::Ferrite));
+    fs.set_tier_policy(TierPolicy::Paper).expect("set");
+    assert_eq!(fs.tier_policy(), Some(TierPolicy::Paper));
+    drop(fs);
+    assert_eq!(world.open().tier_policy(), Some(TierPolicy::Paper));
 }

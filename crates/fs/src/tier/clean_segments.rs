@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use ferrite_memory::planted;
 use ferrite_pool::layout::PAGE;
 
 use crate::file::FileLayer;
@@ -32,7 +33,7 @@ struct MovingPages {
 /// Makes at least two segments free by writing one. Returns false if that is not to be had.
 pub(crate) fn clean(files: &FileLayer, slots: &SlotStore, work: &TierWork) -> Result<bool> {
     // No other thread writes a victim again while its pages move: only the check would tell its words apart.
-    let _alone = work.destage.lock();
+    let _alone = (!planted!("fs: shared cleaning")).then(|| work.destage.lock());
     let victims = slots.sparse(SEGMENT_PAGES);
     if victims.len() < 2 {
         return Ok(false);

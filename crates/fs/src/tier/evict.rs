@@ -1,94 +1,82 @@
 //! Eviction: clean pages leave the pool, and their words name the slots that have the same bytes.
 
+use ferrite_pool::layout::PAGE;
+
 use crate::file::{FileLayer, size};
+use crate::format::segment::SEGMENT_PAGES;
+use crate::format::tier_policy::TierPolicy;
 use crate::format::word::IndexWord;
 use crate::store::change::FsChange;
+use crate::store::clean_list::CleanPage;
 use crate::store::slots::SlotStore;
-use crate::tier::TierWork;
 use crate::tier::sweep::{self, SweptPage};
+use crate::tier::{TierWork, destage};
 use crate::{Ino, Result};
 
 /// Pages that one change evicts. Few in tests, so that small files too are evicted by steps.
 const EVICTED_PAGES_MAX: usize = if cfg!(test) { 8 } else { 256 };
-/// Pages after which a call ends.
-const ENOUGH_PAGES: u64 = 512;
+/// Pages after which a call ends: a segment's worth, so that little more leaves the pool than has to.
+const ENOUGH_PAGES: usize = if cfg!(test) { 32 } else { SEGMENT_PAGES as usize };
 
 /// Evicts clean pages that were not used lately, or used ones if there are no others. Returns how many.
 pub(crate) fn evict(files: &FileLayer, slots: &SlotStore, work: &TierWork) -> Result<u64> {
     if slots.clean_pages() == 0 {
         return Ok(0);
     }
-    let (mut evicted, mut cursor) = (0, work.evict.lock());
-    for _ in 0..2 {
-        sweep::sweep(files, &mut cursor, |ino, page| {
-            evicted += evict_of(files, slots, ino, page)?;
-            Ok(evicted < ENOUGH_PAGES)
-        })?;
-        if evicted > 0 {
-            break;
+    let _alone = work.evict.lock();
+    let mut victims = slots.take_victims(ENOUGH_PAGES);
+    work.balance.note_clean(victims.looks, victims.hits);
+    victims.pages.sort_unstable_by_key(|page| (page.ino, page.page));
+    let (mut evicted, mut failed) = (0, None);
+    for pages in victims.pages.chunk_by(|one, next| one.ino == next.ino) {
+        for pages in pages.chunks(EVICTED_PAGES_MAX) {
+            let done = if failed.is_none() { evict_of(files, slots, pages[0].ino, pages) } else { Ok(0) };
+            match done {
+                Ok(count) => evicted += count,
+                Err(error) => failed = Some(error),
+            }
         }
     }
     slots.counters.evicted_pages.add(evicted);
-    Ok(evicted)
+    // Pages whose files are busy are looked at again later; entries of pages that were evicted are outdated by then.
+    victims
+        .pages
+        .into_iter()
+        .filter(|page| slots.shadow(page.place) == Some(page.away))
+        .for_each(|page| slots.keep_clean(page));
+    if slots.policy() == TierPolicy::Paper {
+        // The same part of the dirty pages is looked at, so that the uses of both can be compared.
+        let (used, clean) = (files.content_space().used / PAGE, slots.clean_pages().max(1));
+        destage::look_at_dirty(files, slots, work, victims.looks * used.saturating_sub(clean) / clean)?;
+    }
+    match failed {
+        Some(error) if evicted == 0 => Err(error),
+        _ => Ok(evicted),
+    }
 }
 
-/// Evicts pages of one file, from `page` on.
-fn evict_of(files: &FileLayer, slots: &SlotStore, ino: Ino, page: &mut u64) -> Result<u64> {
-    let mut evicted = 0;
-    while evicted < ENOUGH_PAGES {
-        let _pass = files.gate.pass();
-        let has_some = {
-            let _reading = files.locks.read(ino);
-            let Ok(inode) = files.load(ino) else { return Ok(evicted) };
-            !clean_pages(files, slots, &inode, *page, 1)?.is_empty()
-        };
-        if !has_some {
-            return Ok(evicted);
-        }
-        let Some((copying, mut inode)) = sweep::copying(files, ino) else { return Ok(evicted) };
-        let mut found = clean_pages(files, slots, &inode, *page, EVICTED_PAGES_MAX)?;
-        let Some(last) = found.last() else { return Ok(evicted) };
-        *page = last.page + 1;
-        found.retain(|swept| !slots.take_touched(swept.place));
-        if found.is_empty() {
+/// Evicts `pages`, which are of one file.
+fn evict_of(files: &FileLayer, slots: &SlotStore, ino: Ino, pages: &[CleanPage]) -> Result<u64> {
+    let _pass = files.gate.pass();
+    let Some((copying, mut inode)) = sweep::copying(files, ino) else { return Ok(0) };
+    let there = |page: &CleanPage| -> Option<SweptPage> { sweep::find(files, &inode, page) };
+    let found: Vec<(SweptPage, CleanPage)> = pages.iter().filter_map(|page| Some((there(page)?, *page))).collect();
+    if found.is_empty() {
+        return Ok(0);
+    }
+    let _writing = copying.upgrade();
+    // Bytes on which the size rests stay (TI8).
+    size::commit_size(files, &mut inode)?;
+    let (mut change, mut evicted) = (FsChange::new(files), 0);
+    for (swept, page) in &found {
+        if slots.shadow(swept.place) != Some(page.away) {
             continue;
         }
-        let _writing = copying.upgrade();
-        // Bytes on which the size rests stay (TI8).
-        size::commit_size(files, &mut inode)?;
-        let mut change = FsChange::new(files);
-        for swept in &found {
-            let Some(away) = slots.shadow(swept.place) else { continue };
-            evicted += 1;
-            change.set_word(&mut inode, swept.word_at, IndexWord::away(away));
-            change.name_slot(away.slot);
-            change.free_word(swept.word);
-        }
-        change.commit_head(&mut inode)?;
+        evicted += 1;
+        change.set_word(&mut inode, swept.word_at, IndexWord::away(page.away));
+        change.name_slot(page.away.slot);
+        change.free_word(swept.word);
     }
+    change.commit_head(&mut inode)?;
     Ok(evicted)
-}
-
-fn clean_pages(
-    files: &FileLayer,
-    slots: &SlotStore,
-    inode: &crate::format::inode::Inode,
-    from: u64,
-    most: usize,
-) -> Result<Vec<SweptPage>> {
-    let (mut found, mut page) = (Vec::new(), from);
-    if inode.kind() != Some(crate::FileKind::File) {
-        return Ok(found);
-    }
-    let end = inode.size();
-    while page * ferrite_pool::layout::PAGE < end && found.len() < most {
-        let next = sweep::pages(files, inode, page, |swept| {
-            if slots.shadow(swept.place).is_some() {
-                found.push(swept);
-            }
-            Ok(found.len() < most)
-        })?;
-        page = if next == page { crate::file::superpage::behind(page) } else { next };
-    }
-    Ok(found)
 }

@@ -1,11 +1,14 @@
 //! A sweep over the pages of all files, in the order of their inodes.
 
+use ferrite_memory::planted;
 use ferrite_pool::layout::PAGE;
 
 use crate::file::FileLayer;
 use crate::file::index::{self, IndexEntry};
 use crate::format::inode::Inode;
 use crate::format::word::{IndexWord, NamedBy};
+use crate::share::layout::shared_state::stripe;
+use crate::store::clean_list::CleanPage;
 use crate::store::locks::{CopiedStripe, Stripe};
 use crate::{FileKind, Ino, Result};
 
@@ -37,10 +40,9 @@ pub(crate) fn sweep(
     mut look: impl FnMut(Ino, &mut u64) -> Result<bool>,
 ) -> Result<()> {
     let start = cursor.ino;
-    let numbers = || files.space.inodes_in_use(files.memory());
-    let behind: Vec<u64> = numbers().filter(|number| *number >= start).collect();
-    let before: Vec<u64> = numbers().filter(|number| *number <= start).collect();
-    for number in behind.into_iter().chain(before) {
+    let numbers = |from| files.space.inodes_in_use_from(files.memory(), from);
+    let before = numbers(0).take_while(|number| *number <= start);
+    for number in numbers(start).chain(before) {
         if number != cursor.ino {
             *cursor = SweepCursor { ino: number, page: 0 };
         }
@@ -64,13 +66,13 @@ pub(crate) fn may_go(files: &FileLayer, stripe: &Stripe, inode: &Inode) -> bool 
 }
 
 /// Keeps writers of `ino` out and returns its inode, if its pages may leave the pool. Clients that were storing have
-/// ended: their bytes and their marks are there (TI4). While one is stopped in a store, nothing leaves.
+/// ended: their bytes and their marks are there (TI4). Nothing leaves of a file that a stopped client may store to (TI21).
 pub(crate) fn copying(files: &FileLayer, ino: Ino) -> Option<(CopiedStripe<'_>, Inode)> {
-    if files.clients.is_stuck() {
+    if files.clients.holds_back(Some(stripe(ino))) {
         return None;
     }
     let copying = files.locks.copying(ino);
-    if !files.clients.wait_for_pins() {
+    if !planted!("fs: unawaited pins") && !files.clients.wait_for_pins_on(stripe(ino)) {
         return None;
     }
     let inode = files.load(ino).ok()?;
@@ -78,11 +80,25 @@ pub(crate) fn copying(files: &FileLayer, ino: Ino) -> Option<(CopiedStripe<'_>, 
     is_free.then_some((copying, inode))
 }
 
-/// Returns true if the index of `inode`, which is locked, names the page as it did when it was swept.
+/// Returns true if the index of `inode`, which is locked, names the page as it did when it was swept, before the end.
 pub(crate) fn is_there(files: &FileLayer, inode: &Inode, swept: &SweptPage) -> bool {
     let found = index::walk(files, inode, swept.page);
-    matches!(found, Ok(IndexEntry::Words { at, .. }) if at == swept.word_at)
+    swept.page < inode.size().div_ceil(PAGE)
+        && matches!(found, Ok(IndexEntry::Words { at, .. }) if at == swept.word_at)
         && files.memory().load_word(swept.word_at) == swept.word.0
+}
+
+/// Returns the word of `page`, whose file is locked, if it names the same place of the pool still.
+pub(crate) fn find(files: &FileLayer, inode: &Inode, page: &CleanPage) -> Option<SweptPage> {
+    // Pages behind the end stay (TI8).
+    if page.page >= inode.size().div_ceil(PAGE) {
+        return None;
+    }
+    let Ok(IndexEntry::Words { at, .. }) = index::walk(files, inode, page.page) else { return None };
+    let word = IndexWord(files.memory().load_word(at));
+    let NamedBy::Page(named) = word.named() else { return None };
+    let found = SweptPage { ino: inode.ino, page: page.page, word_at: at, word, place: page.place };
+    (files.place(named).ok() == Some(page.place)).then_some(found)
 }
 
 /// Passes the pages of `inode` in the pool, whole and before its end, from page `from` on to `each`, until it returns

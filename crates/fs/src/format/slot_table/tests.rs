@@ -11,15 +11,15 @@ fn ssd(number: u64) -> TierSsd {
 fn a_header_is_read_as_it_was_written() {
     for count in 0..=TIER_SSDS_MAX as u64 {
         let ssds: Vec<TierSsd> = (0..count).map(ssd).collect();
-        assert_eq!(decode_header(&encode_header(&ssds)), Some(ssds));
+        assert_eq!(decode_header(&encode_header(&ssds, TierPolicy::Ferrite)), Some(ssds));
     }
     let joining = TierSsd { state: SsdState::Joining, address: "é".repeat(140), ..ssd(1) };
-    assert_eq!(decode_header(&encode_header(std::slice::from_ref(&joining))), Some(vec![joining]));
+    assert_eq!(decode_header(&encode_header(std::slice::from_ref(&joining), TierPolicy::Paper)), Some(vec![joining]));
 }
 
 #[test]
 fn a_damaged_header_is_none() {
-    let page = encode_header(&[ssd(0), ssd(1)]);
+    let page = encode_header(&[ssd(0), ssd(1)], TierPolicy::Ferrite);
     assert_eq!(decode_header(&[0; PAGE as usize]), None);
     for at in 0..page.len() {
         let mut torn = page;
