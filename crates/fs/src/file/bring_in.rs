@@ -38,9 +38,8 @@ pub(crate) fn bring_in(files: &FileLayer, inode: &mut Inode, range: Range<u64>) 
     words.chunks(BROUGHT_PAGES_MAX).try_for_each(|words| bring_in_words(files, inode, words, CleanOrigin::ReadOnce))
 }
 
-/// Brings in those of `read`, pages that were read from their SSDs for the bytes `range` of `ino`, that are worth pages
-/// of the pool: all if there is room without an eviction, otherwise those that were read before. The caller has no lock.
-/// A failure leaves the pages away.
+/// Brings in pages of `read`, which were read from their SSDs for the bytes `range` of `ino`: all if there is room
+/// without an eviction, otherwise those that were read before. The caller has no lock. A failure leaves the pages away.
 pub(crate) fn admit(files: &FileLayer, ino: Ino, range: Range<u64>, read: &[AwayPage]) {
     let Some(slots) = files.slots.as_ref().filter(|_| !files.waits() && files.refuse_if_read_only().is_ok()) else {
         return;
@@ -123,7 +122,8 @@ fn bring_in_words(files: &FileLayer, inode: &mut Inode, words: &[AwayWord], orig
         let place = files.place(page)?;
         files.memory().store(place, bytes, Scheme::Nt);
         if let Some(slots) = &files.slots {
-            // No other thread knows the page. Its shadow is set before its slot loses its name: the segment is never free.
+            // No other thread knows the page. Its shadow is set before its slot loses its name, so that the segment is
+            // never free.
             slots.clear_stored(place);
             let clean = CleanPage { ino: inode.ino, page: word.number, place, away: word.page };
             slots.set_shadow(clean, origin);

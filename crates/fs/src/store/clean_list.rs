@@ -1,7 +1,8 @@
 //! The clean pages of the pool in the order in which they are evicted.
 //!
-//! - TI20. A page that was read once from an SSD is on probation: it is evicted before the other clean pages if more than
-//!   a sixteenth of the pool is on probation. It leaves probation when it is read again. So a scan evicts its own pages.
+//! - TI20. A page that was read once from an SSD is on probation. If more than a sixteenth of the pool is on probation,
+//!   such a page is evicted before the other clean pages. It leaves probation when it is read again. So a scan evicts
+//!   its own pages.
 //!
 //! An entry may be outdated, because a page loses its shadow without a look at the list. Its user compares both.
 
@@ -59,14 +60,14 @@ pub(crate) struct ListedVictims {
 
 #[derive(Debug, Default)]
 struct CleanQueues {
-    settled: VecDeque<CleanPage>,
+    kept: VecDeque<CleanPage>,
     /// With whether the use by which the page came in was looked at.
     probation: VecDeque<(CleanPage, bool)>,
 }
 
 impl CleanQueues {
     fn len(&self) -> usize {
-        self.settled.len() + self.probation.len()
+        self.kept.len() + self.probation.len()
     }
 }
 
@@ -88,10 +89,10 @@ impl CleanList {
         let mut queues = self.queues.lock();
         match origin {
             CleanOrigin::ReadOnce => queues.probation.push_back((page, false)),
-            CleanOrigin::Destaged | CleanOrigin::ReadAgain => queues.settled.push_back(page),
+            CleanOrigin::Destaged | CleanOrigin::ReadAgain => queues.kept.push_back(page),
         }
         if queues.len() > 2 * clean as usize + OUTDATED_MIN {
-            queues.settled.retain(&is_clean);
+            queues.kept.retain(&is_clean);
             queues.probation.retain(|(page, _)| is_clean(page));
         }
     }
@@ -106,11 +107,11 @@ impl CleanList {
             if victims.pages.len() >= most {
                 break;
             }
-            let is_probation = queues.probation.len() > self.probation_max || queues.settled.is_empty();
+            let is_probation = queues.probation.len() > self.probation_max || queues.kept.is_empty();
             let next = if is_probation { queues.probation.pop_front() } else { None };
             let (page, is_known) = match next {
                 Some(next) => next,
-                None => match queues.settled.pop_front() {
+                None => match queues.kept.pop_front() {
                     Some(page) => (page, true),
                     None => break,
                 },
@@ -121,7 +122,7 @@ impl CleanList {
             match found {
                 CleanUse::Outdated => {}
                 CleanUse::Unused => victims.pages.push(page),
-                CleanUse::Used if is_known => queues.settled.push_back(page),
+                CleanUse::Used if is_known => queues.kept.push_back(page),
                 CleanUse::Used => queues.probation.push_back((page, true)),
             }
         }
@@ -130,6 +131,6 @@ impl CleanList {
 
     /// Returns a page that was taken and is not evicted to the end of the list.
     pub fn keep(&self, page: CleanPage) {
-        self.queues.lock().settled.push_back(page);
+        self.queues.lock().kept.push_back(page);
     }
 }
