@@ -30,6 +30,8 @@ pub const OURS: &str = "ferrite";
 pub const MOUNT: &str = "ferrite mount";
 /// The name of our file system in its pool.
 const NAME: &str = "files";
+/// Page cache beyond our pool's size: without it, the kernel kills programs whose cache is not written back in time.
+const UNWRITTEN_BYTES: u64 = 8 << 20;
 /// The flash of the drive beyond what its users see, in per cent.
 const SPARE_PERCENT: f64 = 10.0;
 /// Blocks that a small drive has beyond those.
@@ -146,7 +148,7 @@ impl TierSubject {
                 let options = if kernel.name == "btrfs" { "noatime,nodatacow" } else { "noatime" };
                 let node = mount_root.node("node", NodeSource::Disk(ssd.stats.clone()), options)?.of(kernel);
                 node.format()?;
-                (SubjectFs::Kernel(node), MemoryLimit::new(size.memory_bytes)?)
+                (SubjectFs::Kernel(node), MemoryLimit::new(size.memory_bytes + UNWRITTEN_BYTES)?)
             }
             // Only the pool holds content of ours: the kernel's cache of the mount gets nothing.
             _ => (ours(&mount_root, &ssd, size, ferrite, place)?, MemoryLimit::new(0)?),
