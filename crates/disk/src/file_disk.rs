@@ -52,8 +52,8 @@ pub struct FileDisk {
     thread_queues: bool,
 }
 
-/// Bytes moved at once through an aligned buffer.
-const BOUNCE_BYTES: usize = 256 << 10;
+/// Bytes moved at once through an aligned buffer: a segment of a file system's SSD.
+const BOUNCE_BYTES: usize = 512 << 10;
 /// Runs told at once by `extents`.
 const RUNS_MAX: usize = 1024;
 /// Linux's request number of `BLKDISCARD`, `_IO(0x12, 119)`.

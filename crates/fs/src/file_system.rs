@@ -18,7 +18,7 @@ use crate::tier_upkeep::TierUpkeep;
 use crate::tree::{create, inode_lifetime, lookup, remove, rename, setattr, statfs, xattr};
 use crate::{
     Allocate, Attr, Credentials, DataMode, DirEntry, FsOptions, FsSpec, Ino, ListedEntry, NewFile, Rename, Result,
-    Seek, SetAttr, SetXattr, Statfs, TierPolicy, TierReport, TierStats, reclaim,
+    Seek, SetAttr, SetXattr, Statfs, TierReport, TierStats, reclaim,
 };
 
 /// The name of a file system that has its pool for itself.
@@ -117,22 +117,6 @@ impl FileSystem {
     /// [`crate::Error::Ssd`] if an SSD fails; otherwise as [`FileSystem`].
     pub fn drain_tier(&self) -> Result<()> {
         tier::drain_tier(&self.shared, &self.shared.tier)
-    }
-
-    /// Sets the rules by which the tier moves pages, from now on and for later openings. Durable on return.
-    ///
-    /// # Errors
-    /// [`crate::Error::Unsupported`] without a tier; otherwise as [`FileSystem`].
-    pub fn set_tier_policy(&self, policy: TierPolicy) -> Result<()> {
-        self.shared.refuse_if_read_only()?;
-        let slots = self.shared.slots.as_ref().ok_or(crate::Error::Unsupported("the file system has no SSDs"))?;
-        let _pass = self.shared.gate.pass();
-        tier_members::set_policy(self.shared.pool(), &self.shared.tag(), slots, policy)
-    }
-
-    /// Returns the rules by which the tier moves pages; `None` without a tier.
-    pub fn tier_policy(&self) -> Option<TierPolicy> {
-        self.shared.slots.as_ref().map(|slots| slots.policy())
     }
 
     /// Returns the report on the tier; `None` without a tier.

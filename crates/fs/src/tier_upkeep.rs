@@ -7,10 +7,10 @@ use ferrite_pool::ProgressWatch;
 
 use crate::share::shared_files::SharedFiles;
 use crate::store::tier_joining;
-use crate::store::tier_members::TierDisk;
+use crate::store::tier_members::{self, TierDisk};
 use crate::tier::{self, evacuate, scrub};
 use crate::tree::find_paths;
-use crate::{CleaningGoal, Ino, PagePlace, Result, TierScrub};
+use crate::{CleaningGoal, Error, Ino, PagePlace, Result, TierPolicy, TierScrub};
 
 /// Adds, grows and removes SSDs of an open file system, and reads and cleans what they have.
 pub struct TierUpkeep<'a> {
@@ -25,6 +25,18 @@ impl TierUpkeep<'_> {
     /// [`crate::Error::Unsupported`] if it has no tier; otherwise as [`crate::FileSystem::add_tier`] and [`crate::FileSystem`].
     pub fn add_ssds(&self, ssds: &[TierDisk], lose: Option<u64>, nonce: u16) -> Result<()> {
         tier_joining::add_ssds(self.shared, ssds, lose, nonce)
+    }
+
+    /// Sets the rules by which the tier moves pages, from now on and for later openings. Durable on return.
+    ///
+    /// # Errors
+    /// [`crate::Error::Unsupported`] without a tier; [`crate::Error::Refused`] while SSDs are being added or removed;
+    /// otherwise as [`crate::FileSystem`].
+    pub fn set_policy(&self, policy: TierPolicy) -> Result<()> {
+        self.shared.refuse_if_read_only()?;
+        let slots = self.shared.slots.as_ref().ok_or(Error::Unsupported("the file system has no SSDs"))?;
+        let _pass = self.shared.gate.pass();
+        tier_members::set_policy(self.shared.pool(), &self.shared.tag(), slots, policy)
     }
 
     /// Uses all of the SSD at `address`, which became larger and was opened again as `disk`. Returns how many bytes it

@@ -250,6 +250,7 @@ pub const ALL: &[(&str, &[&str])] = &[
     ),
     ("ferrite fs tier grow", &["ferrite fs tier grow /mnt/files /dev/vg/ssd", "ferrite fs tier grow files s0.img"]),
     ("ferrite fs tier scrub", &["ferrite fs tier scrub /mnt/files", "ferrite fs tier scrub files --json"]),
+    ("ferrite fs tier set", &["ferrite fs tier set /mnt/files --policy paper"]),
     ("ferrite fs tier list", &["ferrite fs tier list /mnt/files", "ferrite fs tier list /dev/shm/pool files --json"]),
     (
         "ferrite fs tier stat",

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ferrite_cache::{MemberAddress, MemberOpener};
-use ferrite_fs::{CleaningGoal, FileSystem, Ino, TierDisk};
+use ferrite_fs::{CleaningGoal, FileSystem, Ino, TierDisk, TierPolicy};
 use ferrite_owner::services::reply;
 use ferrite_owner::{ProgressCall, ServiceReply, machine};
 use ferrite_pool::Failure;
@@ -39,6 +39,11 @@ pub enum TierRequest {
     Grow {
         /// The address of the SSD.
         ssd: String,
+    },
+    /// Sets the rules by which pages move; a [`super::FsReport`].
+    Set {
+        /// The rules.
+        policy: TierPolicy,
     },
     /// Removes an SSD; a [`super::FsReport`].
     Remove {
@@ -125,6 +130,10 @@ impl Filesystems {
                 let disk = AddressOpener.open(&ssd).map_err(Failure::refused)?;
                 fs.tier_upkeep().grow_ssd(&ssd, &disk, machine::random() as u16)?;
                 fs
+            }
+            TierRequest::Set { policy } => {
+                self.tiered(name)?.tier_upkeep().set_policy(policy)?;
+                return reply(&self.report(name)?);
             }
             TierRequest::Remove { ssd } => {
                 self.tiered(name)?.tier_upkeep().remove_ssd(&ssd, progress)?;

@@ -247,7 +247,7 @@ pub(crate) fn remove_ssds(pool: &Pool, tag: &Tag) -> Result<()> {
     remove_members(pool, &TierTag::read(pool, tag)?.ssds)
 }
 
-/// See [`crate::FileSystem::set_tier_policy`].
+/// See [`crate::TierUpkeep::set_policy`].
 pub(crate) fn set_policy(pool: &Pool, tag: &Tag, slots: &SlotStore, policy: TierPolicy) -> Result<()> {
     // No SSD joins or leaves meanwhile: the header is written as a whole.
     let _alone = slots.changing()?;

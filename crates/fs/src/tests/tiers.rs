@@ -426,9 +426,10 @@ fn ti9_a_full_file_system_had_what_it_called_free() {
 fn a_policy_lasts() {
     let world = TieredWorld::new(16 * CHUNK, 8 << 20);
     let fs = world.open();
-    assert_eq!(fs.tier_policy(), Some(TierPolicy::Ferrite));
-    fs.set_tier_policy(TierPolicy::Paper).expect("set");
-    assert_eq!(fs.tier_policy(), Some(TierPolicy::Paper));
+    let policy = |fs: &FileSystem| fs.tier().map(|tier| tier.policy);
+    assert_eq!(policy(&fs), Some(TierPolicy::Ferrite));
+    fs.tier_upkeep().set_policy(TierPolicy::Paper).expect("set");
+    assert_eq!(policy(&fs), Some(TierPolicy::Paper));
     drop(fs);
-    assert_eq!(world.open().tier_policy(), Some(TierPolicy::Paper));
+    assert_eq!(policy(&world.open()), Some(TierPolicy::Paper));
 }

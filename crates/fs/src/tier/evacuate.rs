@@ -9,7 +9,7 @@ use crate::format::segment::{SEGMENT_PAGES, SegmentNo};
 use crate::store::slots::SlotStore;
 use crate::store::tier_leaving;
 use crate::store::tier_set::{SegmentState, TierMember, TierSet};
-use crate::tier::{FREE_MIN, FREE_SHARE, TierWork, clean_segments};
+use crate::tier::{TierWork, clean_segments};
 use crate::{Error, Ino, Result};
 
 /// See [`crate::TierUpkeep::remove_ssd`].
@@ -43,7 +43,7 @@ fn ensure_room(files: &FileLayer, set: &TierSet, member: &TierMember) -> Result<
     // Two segments are for cleaning.
     let on_ssds = others.map(room).sum::<u64>().saturating_sub(2 * SEGMENT_PAGES);
     let memory = files.memory().size();
-    let in_pool = files.free_bytes_up_to(memory).saturating_sub((memory / FREE_SHARE).max(FREE_MIN)) / PAGE;
+    let in_pool = files.free_bytes_up_to(memory).saturating_sub(files.free_bytes_wanted()) / PAGE;
     if needed <= on_ssds + in_pool {
         return Ok(());
     }

@@ -4,6 +4,7 @@ use ferrite_pool::layout::PAGE;
 use serde::{Deserialize, Serialize};
 
 use crate::format::segment::SEGMENT_BYTES;
+use crate::format::tier_policy::TierPolicy;
 use crate::store::slots::SlotStore;
 use crate::store::tier_set::TierMember;
 
@@ -31,6 +32,9 @@ pub struct TierReport {
     pub away_bytes: u64,
     /// Bytes of pages that are in the pool, and have a copy on an SSD.
     pub clean_bytes: u64,
+    /// The rules by which pages move.
+    #[serde(default)]
+    pub policy: TierPolicy,
     /// Why nothing is written to the SSDs any more, if that is so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
@@ -50,6 +54,7 @@ pub(crate) fn report(slots: &SlotStore) -> TierReport {
         free_segments,
         away_bytes: slots.named() * PAGE,
         clean_bytes: slots.clean_pages() * PAGE,
+        policy: slots.policy(),
         failed: slots.failure(),
     }
 }

@@ -7,7 +7,8 @@ use clap::{Args, Subcommand};
 use ferrite_cache::MemberAddress;
 use ferrite_daemon::filesystems::{FsReport, FsRequest, TierRequest};
 use ferrite_fs::{
-    DamagedPage, PagePlace, SsdRequests, TierReport, TierScrub, TierSsdReport, TierSsdState, TierSsdStats, TierStats,
+    DamagedPage, PagePlace, SsdRequests, TierPolicy, TierReport, TierScrub, TierSsdReport, TierSsdState, TierSsdStats,
+    TierStats,
 };
 use ferrite_pool::layout::PAGE;
 use serde::de::DeserializeOwned;
@@ -35,6 +36,8 @@ pub enum Tier {
     Remove(OneSsd),
     /// Use all of an SSD that became larger
     Grow(OneSsd),
+    /// Set the rules by which pages of a mounted file system move, from now on and for later mounts
+    Set(Set),
     /// List the SSDs of a file system
     List(TieredFs),
     /// Show how the SSDs of a file system are, and what was done with them since it was mounted
@@ -113,6 +116,15 @@ impl OneSsd {
 }
 
 #[derive(Args)]
+pub struct Set {
+    #[command(flatten)]
+    at: TieredFs,
+    /// `ferrite` writes as late and as little as it can; `paper` has the bounds and the lists of NVMFS, to compare
+    #[arg(long, value_name = "RULES", value_parser = ["ferrite", "paper"])]
+    policy: String,
+}
+
+#[derive(Args)]
 pub struct Clean {
     #[command(flatten)]
     at: TieredFs,
@@ -156,6 +168,12 @@ impl Tier {
                 let left: FsReport = at.ask(TierRequest::Remove { ssd })?;
                 print(json, &left, show_fs)
             }
+            Self::Set(Set { at, policy }) => {
+                let policy = if policy == "paper" { TierPolicy::Paper } else { TierPolicy::Ferrite };
+                let json = at.json;
+                let set: FsReport = at.ask(TierRequest::Set { policy })?;
+                print(json, &set, show_fs)
+            }
             Self::Grow(one) => {
                 let (at, ssd) = one.split();
                 at.print_stats(TierRequest::Grow { ssd })
@@ -186,15 +204,16 @@ impl Tier {
 
 /// Returns the lines about a tier.
 pub fn show(tier: &TierReport) -> String {
-    let TierReport { ssds, segments, free_segments, away_bytes, clean_bytes, failed } = tier;
+    let TierReport { ssds, segments, free_segments, away_bytes, clean_bytes, policy, failed } = tier;
     let ssd = |ssd: &TierSsdReport| {
         let missing = if ssd.is_there { "" } else { ", NOT there: what lies on it cannot be read" };
         format!("  SSD {} ({}{missing})\n", ssd.address, size::show(ssd.bytes))
     };
+    let rules = if *policy == TierPolicy::Paper { "; the rules of the paper" } else { "" };
     let failed =
         failed.as_ref().map_or_else(String::new, |why| format!("  nothing is written to SSDs any more: {why}\n"));
     format!(
-        "{}  {} on SSDs only, {} in the pool and on SSDs, {free_segments} of {segments} segments free\n{failed}",
+        "{}  {} on SSDs only, {} in the pool and on SSDs, {free_segments} of {segments} segments free{rules}\n{failed}",
         ssds.iter().map(ssd).collect::<String>(),
         size::show(*away_bytes),
         size::show(*clean_bytes)
