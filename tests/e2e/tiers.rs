@@ -312,3 +312,88 @@ fn a_scrub_lists_what_is_damaged_on_an_ssd() {
     ok(&["fs", "tier", "trim", at]);
     server.interrupt();
 }
+
+/// A backup says what no image has; with the SSD's content, pool and SSD are both restored; without it, the SSD as it was
+/// belongs to the restored pool.
+#[test]
+fn backups_have_what_is_on_ssds_or_say_that_they_have_not() {
+    let Some(place) = TieredPlace::new() else { return };
+    let server = place.start();
+    for number in 0..FILES {
+        fs::write(place.file(number), content(number)).expect("written");
+    }
+    let [pool, at] = [&place.pool, &place.at].map(|path| path.to_str().expect("text"));
+    let image = place.pool.with_extension("image");
+    let why = refused(ferrite().args(["pool", "backup", pool]).arg(&image), 1);
+    assert!(why.contains("--with-ssd") && why.contains("--without-ssd") && !image.exists(), "{why}");
+    let made = json(&["pool", "backup", pool, image.to_str().expect("text"), "--with-ssd"]);
+    let copy = PathBuf::from(made["ssds"][0].as_str().expect("a copy"));
+    // The copy does not change with the SSD: all of its segments are written anew.
+    for number in 0..FILES {
+        fs::write(place.file(number), content(number + FILES)).expect("written");
+    }
+    server.interrupt();
+    fs::remove_file(&place.pool).expect("removed");
+    fs::remove_file(&place.ssd).expect("removed");
+    ok(&["pool", "restore", image.to_str().expect("text"), pool]);
+    fs::rename(&copy, &place.ssd).expect("moved");
+    let server = Server::start(&place.pool, &["--no-disk", "--no-attach", "--mount", at]);
+    assert_files(&place);
+    // Killed after the backup: nothing was written to the SSD since.
+    ok(&["pool", "backup", pool, image.to_str().expect("text"), "--without-ssd"]);
+    server.kill();
+    let restore = || {
+        fs::remove_file(&place.pool).expect("removed");
+        ok(&["pool", "restore", image.to_str().expect("text"), pool]);
+    };
+    restore();
+    let server = Server::start(&place.pool, &["--no-disk", "--no-attach", "--mount", at]);
+    assert_files(&place);
+    server.interrupt();
+    assert_sound(&place.pool);
+}
+
+/// TI18: a pool that was restored from an older image lists the files that lost pages, and takes its SSD without them.
+#[test]
+fn an_older_pool_lists_what_its_ssd_lost() {
+    let Some(place) = TieredPlace::new() else { return };
+    let [pool, at] = [&place.pool, &place.at].map(|path| path.to_str().expect("text"));
+    let image = place.pool.with_extension("image");
+    let server = place.start();
+    for number in 0..FILES {
+        fs::write(place.file(number), content(number)).expect("written");
+    }
+    ok(&["pool", "backup", pool, image.to_str().expect("text"), "--without-ssd"]);
+    // Some files go and others come, in segments that were of those.
+    for number in 0..FILES / 2 {
+        fs::remove_file(place.file(number)).expect("removed");
+    }
+    for number in FILES..FILES * 2 {
+        fs::write(place.file(number), content(number)).expect("written");
+    }
+    server.interrupt();
+    fs::remove_file(&place.pool).expect("removed");
+    ok(&["pool", "restore", image.to_str().expect("text"), pool]);
+    let up = ["up", "--pool", pool, "--no-disk", "--no-attach", "--mount", at];
+    let why = refused(ferrite().args(up), 1);
+    assert!(why.contains("ferrite fs tier adopt"), "{why}");
+    let adopt = ["fs", "tier", "adopt", pool, "files", "--json"];
+    let listed = ferrite().args(adopt).output().expect("run");
+    assert!(!listed.status.success());
+    let listed: Value = serde_json::from_slice(&listed.stdout).expect("JSON");
+    let (lost, files) = (listed["lost_bytes"].as_u64().expect("a number"), listed["files"].as_array().expect("files"));
+    assert!(lost > 0 && !files.is_empty(), "{listed}");
+    let adopted = json(&["fs", "tier", "adopt", pool, "files", "--lose", &lost.to_string()]);
+    assert_eq!(adopted["is_adopted"], true);
+    let server = Server::start(&place.pool, &["--no-disk", "--no-attach", "--mount", at]);
+    let is_listed = |number| files.iter().any(|file| file["path"] == format!("/file{number}"));
+    for number in 0..FILES {
+        let read = fs::read(place.file(number));
+        assert_eq!(read.is_err(), is_listed(number), "file {number}");
+        assert!(read.is_err() || read.is_ok_and(|read| read == content(number)), "file {number} has other bytes");
+        fs::write(place.file(number), content(number)).expect("written");
+    }
+    assert_files(&place);
+    server.interrupt();
+    assert_sound(&place.pool);
+}

@@ -12,7 +12,7 @@ use ferrite_daemon::mounts;
 use ferrite_daemon::{caches, disks, filesystems, registry};
 use ferrite_owner::access::{self, AwaitOwner, PoolHolder};
 use ferrite_owner::paths::quoted;
-use ferrite_owner::services::PoolRequest;
+use ferrite_owner::services::{BackupOutside, PoolRequest};
 use ferrite_owner::{Error, OwnerClient, PoolAccess, PoolOwner, PoolReport, ServiceRequest, TypedRequest};
 use ferrite_pool::{Holder, Lock, LockError, Progress};
 use serde::de::DeserializeOwned;
@@ -332,7 +332,7 @@ fn hold_theirs(mut client: OwnerClient, stop: &Stop) -> Outcome {
 
 /// Writes a backup because the power fails. Serving goes on, even if the backup fails.
 fn save(owner: &PoolOwner, to: &Path) {
-    let request = PoolRequest::Backup { to: to.into(), now: true, image: None };
+    let request = PoolRequest::Backup { to: to.into(), now: true, image: None, outside: BackupOutside::Leave };
     match owner.call(ServiceRequest::of(&request), &mut |_| true) {
         Ok(_) => remark!("the power fails: backed up to {}", to.display()),
         Err(failure) => remark!("the power fails, and the backup does too: {failure}"),

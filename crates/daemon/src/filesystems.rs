@@ -1,6 +1,7 @@
 //! The mounted file systems of a pool.
 
 mod folder;
+mod held_ssds;
 mod request;
 mod service;
 mod tier_service;
@@ -14,11 +15,11 @@ use std::sync::Arc;
 use ferrite_cache::MemberOpener;
 use ferrite_fs::share::layout::mount_source::mount_source;
 use ferrite_fs::share::layout::request::ClientRequest;
-use ferrite_fs::{DataMode, FileSystem, FsOptions, FsSpec, TierOpening, Time};
+use ferrite_fs::{AdoptedSsds, DataMode, FileSystem, FsOptions, FsSpec, TierOpening, Time, adopt_ssds};
 use ferrite_memory::stamp_ns;
 use ferrite_mount::{MountOptions, Mounted, NotUnmounted, ensure_own_links};
 use ferrite_owner::paths::{in_line, quoted};
-use ferrite_owner::{ServicePool, ServiceRegistry, ServiceReply, machine};
+use ferrite_owner::{ProgressCall, ServicePool, ServiceRegistry, ServiceReply, machine};
 use ferrite_pool::{Caller, Failure, Freeze, Pool, Tag, TagKind};
 use parking_lot::{Mutex, MutexGuard};
 
@@ -257,6 +258,20 @@ impl Filesystems {
         let options = FsOptions { data, read_only, clock: Arc::new(now) };
         let opening = TierOpening { open: &|address| AddressOpener.open(address), nonce: machine::random() as u16 };
         Ok(FileSystem::open_tiered(Arc::clone(&self.pool), name, options, &opening)?)
+    }
+
+    /// Takes the SSDs of `name` that a later life of the pool has used.
+    ///
+    /// # Errors
+    /// The kind [`ferrite_pool::FailureKind::Busy`] while the file system is mounted; else the failure of an SSD.
+    fn adopt_ssds(&self, name: &str, lose: Option<u64>, progress: ProgressCall<'_>) -> Result<AdoptedSsds, Failure> {
+        let mounted = self.mounted();
+        if let Some(tree) = mounted.get(name) {
+            return Err(Failure::busy(format!("{name:?} {}", tree.place(": unmount it first"))));
+        }
+        let options = FsOptions { data: None, read_only: false, clock: Arc::new(now) };
+        let opening = TierOpening { open: &|address| AddressOpener.open(address), nonce: machine::random() as u16 };
+        Ok(adopt_ssds(&self.pool, name, options, &opening, lose, progress)?)
     }
 
     /// Refuses a file system that was found by a mount of another process: an earlier pool at the same path has mounts

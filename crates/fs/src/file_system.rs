@@ -1,6 +1,7 @@
 //! A file system that is open: what its users call.
 
 mod client_service;
+pub mod held_tier;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use ferrite_memory::Memory;
 use ferrite_pool::{Format, Freeze, Pool, ProgressWatch, Tag};
 
 use crate::file::{allocate, fsync, read, write};
+use crate::file_system::held_tier::HeldTier;
 use crate::share::shared_files::SharedFiles;
 use crate::store::create_fs;
 use crate::store::tier_joining;
@@ -117,6 +119,14 @@ impl FileSystem {
     /// [`crate::Error::Ssd`] if an SSD fails; otherwise as [`FileSystem`].
     pub fn drain_tier(&self) -> Result<()> {
         tier::drain_tier(&self.shared, &self.shared.tier)
+    }
+
+    /// Lets a backup copy the SSDs as they are when the pool is frozen next; `None` without a tier.
+    ///
+    /// # Errors
+    /// [`crate::Error::Refused`] while another backup copies them.
+    pub fn hold_tier(&self) -> Result<Option<HeldTier>> {
+        HeldTier::want(&self.shared)
     }
 
     /// Returns the report on the tier; `None` without a tier.

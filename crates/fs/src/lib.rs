@@ -69,13 +69,16 @@ pub use arguments::{
 pub use check::FilesOwner;
 pub use error::{Error, Result};
 pub use file_system::FileSystem;
+pub use file_system::held_tier::HeldTier;
 pub use format::attr::{Attr, FileKind, FsClock, Ino, Time};
 pub use format::leaf::NAME_BYTES_MAX;
 pub use format::tier_policy::TierPolicy;
 pub use options::{ATOMIC_BYTES_MAX, DataMode, FsOptions, FsSpec, SUPER_THRESHOLD_BYTES};
-pub use store::tier_members::{OpenedSsd, TierDisk, TierOpening};
+pub use store::tier_adoption::AdoptedSsds;
+pub use store::tier_members::{OpenedSsd, TierDisk, TierOpening, away_bytes};
 pub use tier::CleaningGoal;
+pub use tier::lost_files::LostPages;
 pub use tier::scrub::{DamagedPage, PagePlace, TierScrub};
 pub use tier::tier_report::{TierReport, TierSsdReport};
 pub use tier::tier_stats::{SegmentCounts, SsdRequests, TierPageCounts, TierSsdState, TierSsdStats, TierStats};
-pub use tier_upkeep::TierUpkeep;
+pub use tier_upkeep::{TierUpkeep, adopt_ssds};

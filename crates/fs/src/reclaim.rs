@@ -97,6 +97,7 @@ impl Freeze for SharedFiles {
             // What waits can be loaded from the pool only when it is there.
             let _ = size::flush_sizes(self);
         }
+        self.slots.iter().for_each(SlotStore::note_freeze);
     }
 
     fn thaw(&self) {

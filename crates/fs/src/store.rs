@@ -21,6 +21,7 @@ pub(crate) mod slot_trim;
 pub(crate) mod slots;
 pub(crate) mod snapshots;
 pub(crate) mod space;
+pub(crate) mod tier_adoption;
 pub(crate) mod tier_counters;
 pub(crate) mod tier_joining;
 pub(crate) mod tier_leaving;

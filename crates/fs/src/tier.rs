@@ -36,12 +36,21 @@
 //!   member of the pool until it has no names; then the table forgets it, and its stamp is erased last. What a crash left
 //!   goes on with the next removal, or ends when the file system is opened.
 //! - TI17. The table has room for an SSD that grew, and lists it so, before the first of its new segments is written.
+//! - TI18. A pool takes an SSD that a later life of it has used only after the table says, durably, which segments with
+//!   names were overwritten. These are never read until they are written again. The next segment has a sequence that no
+//!   life has used.
+//! - TI20. A page that was read once from an SSD is on probation. If more than a sixteenth of the pool is on probation,
+//!   such a page is evicted before the other clean pages. It leaves probation when it is read again. So a scan evicts
+//!   its own pages.
+//! - TI21. A stopped client holds back the pages of files that its session ever had a lease on, and no others. Files are
+//!   distinguished by their locks. A session is noted before its lease can be used.
 
 pub(crate) mod clean_segments;
 pub(crate) mod destage;
 pub(crate) mod evacuate;
 pub(crate) mod evict;
 pub(crate) mod list_balance;
+pub mod lost_files;
 pub mod scrub;
 pub(crate) mod sweep;
 pub mod tier_report;

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use ferrite_disk::Disk;
-use ferrite_pool::ProgressWatch;
+use ferrite_pool::{Pool, ProgressWatch};
 
 use crate::share::shared_files::SharedFiles;
+use crate::store::tier_adoption::{AdoptedSsds, LaterSsds};
 use crate::store::tier_joining;
-use crate::store::tier_members::{self, TierDisk};
-use crate::tier::{self, evacuate, scrub};
+use crate::store::tier_members::{self, TierDisk, TierOpening};
+use crate::tier::{self, evacuate, lost_files, scrub};
 use crate::tree::find_paths;
-use crate::{CleaningGoal, Error, Ino, PagePlace, Result, TierPolicy, TierScrub};
+use crate::{CleaningGoal, Error, FileSystem, FsOptions, Ino, PagePlace, Result, TierPolicy, TierScrub};
 
 /// Adds, grows and removes SSDs of an open file system, and reads and cleans what they have.
 pub struct TierUpkeep<'a> {
@@ -89,4 +90,35 @@ impl TierUpkeep<'_> {
     pub fn away_place(&self, ino: Ino, page: u64) -> Result<Option<PagePlace>> {
         scrub::away_place(self.shared, ino, page)
     }
+}
+
+/// Lets the file system called `name`, which is not open, take the SSDs that a later life of its pool has used: the
+/// pool was restored from an older image. What that life overwrote is lost: `lose` names its bytes. Without that
+/// number nothing is changed. Durable on return, or to be made again.
+///
+/// # Errors
+/// [`crate::Error::Unsupported`] without a tier; [`crate::Error::Ssd`] for an SSD that is missing, or none of this
+/// pool; [`ferrite_pool::Error::Cancelled`] if `watch` returns false. Otherwise as [`crate::FileSystem::open`].
+pub fn adopt_ssds(
+    pool: &Arc<Pool>,
+    name: &str,
+    options: FsOptions,
+    opening: &TierOpening<'_>,
+    lose: Option<u64>,
+    watch: ProgressWatch<'_>,
+) -> Result<AdoptedSsds> {
+    let tag = pool.tag(name)?;
+    let later = LaterSsds::find(pool, &tag, opening, watch)?;
+    let (mut files, lost_bytes) = (Vec::new(), later.lost_bytes);
+    if lost_bytes > 0 {
+        let seen = FileSystem::open_tiered(Arc::clone(pool), name, FsOptions { read_only: true, ..options }, opening)?;
+        let lost = lost_files::lost_bytes(&seen.shared, &|segment| later.overwritten.contains(&segment))?;
+        let paths = find_paths::find_paths(&seen.shared, &lost.keys().copied().collect());
+        files = lost_files::with_paths(&lost, &paths);
+    }
+    let is_adopted = lose.unwrap_or(0) == lost_bytes;
+    if is_adopted {
+        later.adopt(opening.nonce)?;
+    }
+    Ok(AdoptedSsds { is_adopted, lost_bytes, files })
 }

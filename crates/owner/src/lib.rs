@@ -88,7 +88,7 @@ pub use reports::{
     PoolReport, SurvivalAnswer, SurvivalReport, SurvivalState, TagReport, TallyReport, WearReport, space_bytes,
 };
 pub use run_folder::{RUN_FOLDER, make_folder as make_private_folder};
-pub use service::{Metric, Removal, RunningService, Service, ServicePool};
+pub use service::{HeldOutside, Metric, Removal, RunningService, Service, ServicePool};
 
 /// A function that hears how far long work has come. It returns false to stop the work.
 pub type ProgressCall<'a> = &'a mut dyn FnMut(Progress) -> bool;

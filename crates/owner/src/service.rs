@@ -7,13 +7,13 @@
 //! ```
 
 use std::any::Any;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use ferrite_disk::Disk;
 use ferrite_pool::check::TagOwner;
-use ferrite_pool::{Failure, Lock, Pool, PoolMember, Tag};
+use ferrite_pool::{Failure, Lock, Pool, PoolMember, Progress, Tag};
 use serde_json::Value;
 
 use crate::command_spec::CommandSpec;
@@ -91,6 +91,15 @@ pub struct Metric {
     pub value: f64,
 }
 
+/// What a tag keeps outside of the pool, while a backup copies it.
+pub trait HeldOutside {
+    /// Copies it, as it was when the pool stood still, to files beside `image`, durable on return. Returns them.
+    ///
+    /// # Errors
+    /// The failure of the outside or of the files; [`ferrite_pool::FailureKind::Cancelled`] if `watch` returns false.
+    fn copy(&self, image: &Path, watch: &mut dyn FnMut(Progress) -> bool) -> Result<Vec<PathBuf>, Failure>;
+}
+
 /// A service of an open pool. Clients call it from many threads at once.
 pub trait RunningService: Any + Send + Sync {
     /// Does what `call` asks.
@@ -119,6 +128,22 @@ pub trait RunningService: Any + Send + Sync {
     /// Returns the numbers that the service counts.
     fn metrics(&self) -> Vec<Metric> {
         Vec::new()
+    }
+
+    /// Returns what the tags of the service keep outside of the pool and no image of the pool has: their names and bytes.
+    ///
+    /// # Errors
+    /// The failure of reading that.
+    fn outside(&self) -> Result<Vec<(String, u64)>, Failure> {
+        Ok(Vec::new())
+    }
+
+    /// Lets a backup copy what [`RunningService::outside`] lists, as it is when the pool stands still next.
+    ///
+    /// # Errors
+    /// The failure says what has to be opened or ended first.
+    fn hold_outside(&self) -> Result<Vec<Box<dyn HeldOutside>>, Failure> {
+        Ok(Vec::new())
     }
 
     /// Returns the files outside of the pool that the service keeps in step with it.

@@ -6,7 +6,7 @@ mod tag;
 
 pub use lease::LeaseRequest;
 pub(crate) use lease::answer as answer_lease;
-pub use pool::PoolRequest;
+pub use pool::{BackupOutside, BackupReport, PoolRequest};
 pub(crate) use pool::{answer as answer_pool, report as pool_report};
 pub(crate) use tag::answer as answer_tag;
 pub use tag::{GrantReport, TagRequest};

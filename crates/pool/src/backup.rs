@@ -34,7 +34,7 @@ use std::io::Write;
 use ferrite_memory::{Error as MediumError, Memory};
 use serde::{Deserialize, Serialize};
 
-pub use image_file::{backup_to, open_image, restore_from, save_to};
+pub use image_file::{backup_to, backup_with, open_image, restore_from, save_to};
 pub use image_format::VERSION;
 pub use image_tie::ensure_may_replace;
 pub use restore::{RestoreOptions, restore, verify};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ferrite_counters::{COUNTER_KIND, COUNTERS, CounterReport, CounterRequest, CounterService, read_sum};
 use ferrite_memory::{Guard, MapOptions, Mapped, Scheme};
-use ferrite_owner::services::{PoolRequest, TagRequest};
+use ferrite_owner::services::{BackupOutside, PoolRequest, TagRequest};
 use ferrite_owner::{PoolAccess, Service, ServiceRegistry, ServiceRequest, TypedRequest, machine};
 use ferrite_pool::layout::{CHUNK, POOL_BYTES_MIN};
 use ferrite_pool::{FailureKind, Format, Pool, Role, Stream};
@@ -102,7 +102,10 @@ fn counters_stand_still_for_a_backup() {
     drop(frozen);
     assert_eq!(waiting.join().expect("it goes on"), 2);
     let to = folder.path().join("image");
-    let _: Value = ask(&mut owner, &PoolRequest::Backup { to: to.clone(), now: false, image: None });
+    let _: Value = ask(
+        &mut owner,
+        &PoolRequest::Backup { to: to.clone(), now: false, image: None, outside: BackupOutside::Refuse },
+    );
     assert!(to.is_file());
 }
 

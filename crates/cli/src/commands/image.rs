@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use ferrite_memory::{make_pool_file, set_len};
 use ferrite_owner::PoolMemory;
-use ferrite_owner::services::PoolRequest;
+use ferrite_owner::services::{BackupOutside, BackupReport, PoolRequest};
 use ferrite_pool::{Lock, backup, show_uuid};
 use serde::Serialize;
 
@@ -28,6 +28,12 @@ use crate::stop;
 pub struct Backup {
     #[command(flatten)]
     at: InPool<BackupWords>,
+    /// Copy what the SSDs of file systems have, too: each SSD to a file IMAGE.NAME.ssdN
+    #[arg(long, conflicts_with = "without_ssd")]
+    with_ssd: bool,
+    /// Leave out what is on the SSDs of file systems only: a restored pool needs the SSDs as they are now
+    #[arg(long)]
+    without_ssd: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -60,15 +66,21 @@ pub struct Restore {
 impl Backup {
     /// Writes the image and prints a report.
     pub fn run(self) -> Outcome {
-        let Self { at: InPool { pool, words: BackupWords { image } }, json } = self;
+        let Self { at: InPool { pool, words: BackupWords { image } }, with_ssd, without_ssd, json } = self;
         if image == Path::new("-") {
             let why = "a backup is a file that appears whole or not at all: name one, `./-` if it is to be called so";
             return Err(Failure::Usage(why.into()));
         }
         let to = absolute(&image)?;
-        let summary: backup::ImageSummary =
-            command_pool::ask(&pool.path()?, PoolRequest::Backup { to, now: false, image: None }, None)?;
-        print(json, &ImageReport::from(&summary), |it| show_report(&image, it))
+        let outside = match (with_ssd, without_ssd) {
+            (true, _) => BackupOutside::Copy,
+            (_, true) => BackupOutside::Leave,
+            _ => BackupOutside::Refuse,
+        };
+        let request = PoolRequest::Backup { to, now: false, image: None, outside };
+        let report: BackupReport = command_pool::ask(&pool.path()?, request, None)?;
+        let report = ImageReport { ssds: report.outside, ..ImageReport::from(&report.image) };
+        print(json, &report, |it| show_report(&image, it))
     }
 }
 
@@ -144,16 +156,27 @@ struct ImageReport {
     used_bytes: u64,
     /// Bytes of the image.
     image_bytes: u64,
+    /// The copies of SSDs beside the image.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    ssds: Vec<PathBuf>,
 }
 
 impl From<&backup::ImageSummary> for ImageReport {
     fn from(it: &backup::ImageSummary) -> Self {
         let (image, pool) = (show_uuid(&it.image), show_uuid(&it.pool));
-        Self { image, pool, pool_bytes: it.pool_bytes, used_bytes: it.used_bytes, image_bytes: it.image_bytes }
+        Self {
+            image,
+            pool,
+            pool_bytes: it.pool_bytes,
+            used_bytes: it.used_bytes,
+            image_bytes: it.image_bytes,
+            ssds: Vec::new(),
+        }
     }
 }
 
 fn show_report(path: &Path, it: &ImageReport) -> String {
     let (used, pool, image) = (size::show(it.used_bytes), size::show(it.pool_bytes), size::show(it.image_bytes));
-    format!("{}: {used} in use of a pool of {pool}; the image has {image}\n", path.display())
+    let copies: String = it.ssds.iter().map(|ssd| format!("{}: a copy of an SSD\n", ssd.display())).collect();
+    format!("{}: {used} in use of a pool of {pool}; the image has {image}\n{copies}", path.display())
 }

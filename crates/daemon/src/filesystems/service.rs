@@ -6,8 +6,8 @@ use ferrite_fs::FilesOwner;
 use ferrite_fs::share::layout::request::SHARE;
 use ferrite_owner::services::{parse, reply};
 use ferrite_owner::{
-    EndedConnection, ProgressCall, Removal, RunningService, Service, ServiceCall, ServicePool, ServiceReply,
-    TypedRequest,
+    EndedConnection, HeldOutside, ProgressCall, Removal, RunningService, Service, ServiceCall, ServicePool,
+    ServiceReply, TypedRequest,
 };
 use ferrite_pool::check::{MovedRange, TagFindings, TagOwner};
 use ferrite_pool::{Failure, Pool, Tag, TagKind};
@@ -72,6 +72,14 @@ impl RunningService for Filesystems {
 
     fn connection_ended(&self, ended: &EndedConnection<'_>) {
         self.end_sessions_of(ended.caller.connection);
+    }
+
+    fn outside(&self) -> Result<Vec<(String, u64)>, Failure> {
+        self.away()
+    }
+
+    fn hold_outside(&self) -> Result<Vec<Box<dyn HeldOutside>>, Failure> {
+        self.hold_ssds()
     }
 
     fn is_used(&self) -> bool {

@@ -19,6 +19,12 @@ use crate::member_opener::AddressOpener;
 pub enum TierRequest {
     /// Describes the tier.
     Stat,
+    /// Takes the SSDs that a later life of the pool has used. The file system is not mounted. Answered with
+    /// [`ferrite_fs::AdoptedSsds`].
+    Adopt {
+        /// Bytes that are lost by it.
+        lose: Option<u64>,
+    },
     /// Trims all free segments.
     Trim,
     /// Moves the pages of sparse segments together.
@@ -108,6 +114,7 @@ impl Filesystems {
         progress: ProgressCall<'_>,
     ) -> Result<ServiceReply, Failure> {
         let fs = match request {
+            TierRequest::Adopt { lose } => return reply(&self.adopt_ssds(name, lose, progress)?),
             TierRequest::Stat => self.opened(name)?,
             TierRequest::Trim => {
                 let fs = self.tiered(name)?;

@@ -84,6 +84,11 @@ pub(crate) fn bring_in_of(files: &FileLayer, ino: Ino, range: Range<u64>) -> Res
     })
 }
 
+/// Returns what is away of the bytes `range` of a file, which is locked.
+pub(crate) fn away_pages(files: &FileLayer, inode: &Inode, range: Range<u64>) -> Result<Vec<AwayPage>> {
+    Ok(away_words(files, inode, range)?.into_iter().map(|word| word.page).collect())
+}
+
 fn away_words(files: &FileLayer, inode: &Inode, range: Range<u64>) -> Result<Vec<AwayWord>> {
     let (mut page, end) = (range.start / PAGE, range.end.div_ceil(PAGE));
     let mut found = Vec::new();

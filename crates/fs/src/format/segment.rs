@@ -46,6 +46,11 @@ impl Slot {
 }
 
 impl SegmentNo {
+    /// The block of the summary, which no word names.
+    pub(crate) fn slot_of_summary(self) -> Slot {
+        Slot(self.0 * SEGMENT_BLOCKS)
+    }
+
     /// The slot of page `page` of the segment.
     pub(crate) fn slot(self, page: u64) -> Slot {
         debug_assert!(page < SEGMENT_PAGES);

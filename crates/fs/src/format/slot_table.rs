@@ -6,7 +6,8 @@
 //!               2576 policy u32 (0 ferrite, 1 paper)
 //! SSD           0 uuid [16]   16 first segment u64   24 segments u64 (0: no SSD)   32 state u32: 0 joining, 1 in use, 2 leaving
 //!               36 length of the address u32   40 address [280]
-//! descriptor    0 named u64 [2]: bit set = a word names the block   16 sequence u64 of what was written   24 zeros u64
+//! descriptor    0 named u64 [2]: bit set = a word names the block   16 sequence u64 of what was written,
+//!               bit 63: another life of the pool overwrote it   24 zeros u64
 //! ```
 //!
 //! The address is a hint: the UUID decides.
@@ -17,7 +18,7 @@ use ferrite_pool::{Role, Stream, Tag};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
-use crate::format::segment::{SegmentNo, Slot};
+use crate::format::segment::{SEGMENT_BYTES, SEGMENTS_AT, SegmentNo, Slot};
 use crate::format::tier_policy::TierPolicy;
 
 /// The role of the table's pages in the tag.
@@ -31,6 +32,9 @@ const CRC_FROM: usize = 12;
 const DESCRIPTOR: u64 = 32;
 const SEQUENCE_AT: u64 = 16;
 const ADDRESS_BYTES: usize = 280;
+/// The bit of a sequence that says that the segment was overwritten by another life of the pool: what words name of it is
+/// lost.
+pub(crate) const OVERWRITTEN: u64 = 1 << 63;
 
 /// Whether an SSD is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +56,13 @@ pub(crate) struct TierSsd {
     pub state: SsdState,
     /// Where it was opened last; at most 280 bytes.
     pub address: String,
+}
+
+impl TierSsd {
+    /// Returns how many bytes the SSD has at least.
+    pub fn disk_bytes(&self) -> u64 {
+        SEGMENTS_AT + self.segments * SEGMENT_BYTES
+    }
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]

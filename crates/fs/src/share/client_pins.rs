@@ -4,8 +4,7 @@
 //! may still store to stay unused for an hour. The owner does not wait again for a client that was stopped until its
 //! pin has changed.
 //!
-//! - TI21. A stopped client holds back the pages of files that its session ever had a lease on, and no others. Files are
-//!   told apart by their locks. A session is noted before its lease can be used.
+//! TI21 (`tier.rs`) is kept here.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,8 +1,6 @@
 //! The clean pages of the pool in the order in which they are evicted.
 //!
-//! - TI20. A page that was read once from an SSD is on probation. If more than a sixteenth of the pool is on probation,
-//!   such a page is evicted before the other clean pages. It leaves probation when it is read again. So a scan evicts
-//!   its own pages.
+//! TI20 (`tier.rs`) is kept here.
 //!
 //! An entry may be outdated, because a page loses its shadow without a look at the list. Its user compares both.
 

@@ -5,6 +5,7 @@
 //!
 //! The invariants TI1 to TI4, TI7 and TI12 (`tier.rs`) are kept here.
 
+pub(crate) mod held_segments;
 mod shadows;
 
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use crate::share::layout::shared_state::SharedState;
 use crate::store::clean_list::CleanList;
 use crate::store::fetched_pages::{FetchedPage, FetchedPages};
 use crate::store::read_ghosts::ReadGhosts;
+use crate::store::slots::held_segments::SegmentHold;
 use crate::store::tier_counters::TierCounters;
 use crate::store::tier_set::{SegmentState, TierMember, TierSet};
 use crate::{Error, Result};
@@ -72,6 +74,7 @@ pub(crate) struct SlotStore {
     failure: Mutex<Option<String>>,
     /// The pool may have been copied since the SSDs got their generation (TI11).
     may_be_copied: AtomicBool,
+    hold: SegmentHold,
 }
 
 fn table_of<T: Default>(pages: u64) -> Box<[T]> {
@@ -109,6 +112,7 @@ impl SlotStore {
             failures: AtomicU32::new(0),
             failure: Mutex::new(None),
             may_be_copied: AtomicBool::new(false),
+            hold: SegmentHold::default(),
         }
     }
 
@@ -264,6 +268,10 @@ impl SlotStore {
     fn read_run(&self, first: Slot, count: usize) -> Result<Vec<u8>> {
         let set = self.set();
         let member = set.member_of(first.segment()).ok_or_else(|| self.damage(first))?;
+        if set.state(first.segment()).is_overwritten() {
+            let why = "was overwritten by a later life of this pool, which was restored from an image since";
+            return Err(Error::Ssd(format!("{}: segment {} {why}", member.ssd.address, first.segment().0)));
+        }
         let at = member.offset(first.segment()) + first.block() * PAGE;
         let mut bytes = vec![0; count * PAGE as usize];
         member.disk()?.read(at, &mut bytes).map_err(|error| ssd_error(member, at, &error))?;
@@ -339,8 +347,8 @@ impl SlotStore {
             TierPolicy::Ferrite => state.used(),
             TierPolicy::Paper => state.sequence.load(Ordering::SeqCst),
         };
-        let may_be =
-            |state: &SegmentState| (1..SEGMENT_PAGES).contains(&state.used()) && !state.is_busy.load(Ordering::SeqCst);
+        let is_read = |state: &SegmentState| !state.is_busy.load(Ordering::SeqCst) && !state.is_overwritten();
+        let may_be = |state: &SegmentState| (1..SEGMENT_PAGES).contains(&state.used()) && is_read(state);
         let set = self.set.read();
         let mut sparse: Vec<(u64, u64, SegmentNo)> = set
             .segments()
@@ -381,7 +389,7 @@ impl SlotStore {
     /// # Errors
     /// Those of the SSD; [`Error::Ssd`] if the summary is not that of what was written there last.
     pub fn read_segment(&self, segment: SegmentNo) -> Result<(SegmentSummary, Vec<u8>)> {
-        let first = Slot(segment.0 * SEGMENT_BLOCKS);
+        let first = segment.slot_of_summary();
         let bytes = self.read_run(first, SEGMENT_BLOCKS as usize)?;
         let block = bytes.first_chunk().expect("it has blocks");
         let summary = SegmentSummary::decode(block, &self.salt);

@@ -16,7 +16,7 @@ use ferrite_pool::layout::PAGE;
 use ferrite_pool::tie::{self, Generation, TieEnds, TieRecord, TieRole, TieVerdict};
 use ferrite_pool::{Pool, Tag, TagChange};
 
-use crate::format::segment::{SEGMENT_BYTES, SEGMENTS_AT, SegmentNo, SegmentSalt};
+use crate::format::segment::{SegmentNo, SegmentSalt};
 use crate::format::shape::FsShape;
 use crate::format::slot_table::{SlotTable, SsdState, TIER_ROLE, TierSsd, decode_header, decode_policy, encode_header};
 use crate::format::tier_policy::TierPolicy;
@@ -25,7 +25,7 @@ use crate::store::slots::SlotStore;
 use crate::store::tier_set::{TierMember, TierSet};
 use crate::{Error, Result};
 
-const MAGIC: [u8; 8] = *b"FERRTIER";
+pub(crate) const MAGIC: [u8; 8] = *b"FERRTIER";
 const VERSION: u32 = 1;
 
 /// An SSD for a tier.
@@ -80,7 +80,7 @@ impl<'a> TierTag<'a> {
 
     /// Returns the SSDs that the file system has: not those whose joining did not end, nor those whose removal only has
     /// to be noted.
-    fn staying(&self) -> Result<Vec<TierSsd>> {
+    pub fn staying(&self) -> Result<Vec<TierSsd>> {
         let known = self.pool.members()?;
         let is_known = |ssd: &TierSsd| known.iter().any(|member| member.uuid == ssd.uuid);
         let stays = |ssd: &TierSsd| match ssd.state {
@@ -169,31 +169,52 @@ pub(crate) fn load_slots(
 
 /// Opens `ssd` and compares its stamp with the pool's, and moves both on, unless it is only read (TI11).
 fn find(tier: &TierTag<'_>, ssd: &TierSsd, is_read_only: bool, opening: &TierOpening<'_>) -> Result<Arc<dyn Disk>> {
-    let refused = |why: &str| {
-        Error::Ssd(format!(
-            "the SSD {} of the file system {:?} {why}; `--read-only` mounts what is in the pool",
-            ssd.address, tier.tag.name
-        ))
-    };
-    let disk = (opening.open)(&ssd.address).map_err(|why| refused(&format!("cannot be opened: {why}")))?;
-    let needed = SEGMENTS_AT + ssd.segments * SEGMENT_BYTES;
-    if disk.geometry().size < needed {
-        return Err(refused(&format!("has {} bytes, and had {needed} at least", disk.geometry().size)));
-    }
+    let disk = open_ssd(tier, ssd, opening)?;
     let ends = stamp_ends(tier.pool, tier.tag, ssd, &*disk, opening.nonce);
     let verdict = if is_read_only {
         tie::compare(&tie::PoolSide::load(&ends)?, ends.read()?.as_ref())
     } else {
         tie::advance(&ends, opening.nonce)?
     };
-    match verdict {
-        TieVerdict::Same | TieVerdict::Unfinished => Ok(disk),
-        TieVerdict::ObjectLater => Err(refused("was used by a later copy of this pool: this pool is an older one")),
-        TieVerdict::PoolLater => Err(refused("is an older copy: the pool was used with a later one")),
-        TieVerdict::Diverged => Err(refused("was used by another copy of this pool, which went its own way")),
-        TieVerdict::OtherIdentity => Err(refused("is another SSD: it was swapped, or made anew")),
-        TieVerdict::Absent => Err(refused("has no stamp: it is another one, or was overwritten")),
+    if verdict.is_good() { Ok(disk) } else { Err(verdict_error(tier, ssd, verdict)) }
+}
+
+/// Opens `ssd`, which is as large as it was.
+///
+/// # Errors
+/// [`Error::Ssd`].
+pub(crate) fn open_ssd(tier: &TierTag<'_>, ssd: &TierSsd, opening: &TierOpening<'_>) -> Result<Arc<dyn Disk>> {
+    let opened = (opening.open)(&ssd.address);
+    let disk = opened.map_err(|why| ssd_refused(tier, ssd, &format!("cannot be opened: {why}")))?;
+    if disk.geometry().size < ssd.disk_bytes() {
+        let why = format!("has {} bytes, and had {} at least", disk.geometry().size, ssd.disk_bytes());
+        return Err(ssd_refused(tier, ssd, &why));
     }
+    Ok(disk)
+}
+
+/// Returns the refusal of `ssd`, whose stamp compares as `verdict`, which is not good.
+pub(crate) fn verdict_error(tier: &TierTag<'_>, ssd: &TierSsd, verdict: TieVerdict) -> Error {
+    let why = match verdict {
+        TieVerdict::ObjectLater => {
+            "was used by a later life of this pool, which was restored from an older image or is a copy: `ferrite fs tier \
+             adopt` lists the files that lost pages, and takes it"
+        }
+        TieVerdict::PoolLater => "is an older copy: the pool was used with a later one",
+        TieVerdict::Diverged => "was used by another copy of this pool, which went its own way",
+        TieVerdict::OtherIdentity => "is another SSD: it was swapped, or made anew",
+        TieVerdict::Absent | TieVerdict::Same | TieVerdict::Unfinished => {
+            "has no stamp: it is another one, or was overwritten"
+        }
+    };
+    ssd_refused(tier, ssd, why)
+}
+
+fn ssd_refused(tier: &TierTag<'_>, ssd: &TierSsd, why: &str) -> Error {
+    Error::Ssd(format!(
+        "the SSD {} of the file system {:?} {why}; `--read-only` mounts what is in the pool",
+        ssd.address, tier.tag.name
+    ))
 }
 
 /// Gives the SSDs of `slots` a new generation if the pool may have been copied since they got theirs, before the next
@@ -237,6 +258,21 @@ pub(crate) fn remove_members(pool: &Pool, ssds: &[TierSsd]) -> Result<()> {
     let known = pool.members()?;
     let is_known = |ssd: &&TierSsd| known.iter().any(|member| member.uuid == ssd.uuid);
     Ok(ssds.iter().filter(is_known).try_for_each(|ssd| pool.remove_member(&ssd.uuid))?)
+}
+
+/// Returns how many bytes of the file system called `name` are on SSDs only. It may be open or not.
+///
+/// # Errors
+/// [`Error::Corrupt`] for a damaged table; else as [`Pool`] says.
+pub fn away_bytes(pool: &Pool, name: &str) -> Result<u64> {
+    let tag = pool.tag(name)?;
+    if !FsShape::read(&tag)?.has_tier {
+        return Ok(0);
+    }
+    let tier = TierTag::read(pool, &tag)?;
+    let segments = tier.ssds.iter().map(|ssd| ssd.first.0 + ssd.segments).max().unwrap_or(0);
+    let words = (0..segments).flat_map(|number| tier.table.named_words(SegmentNo(number)));
+    Ok(words.map(|at| u64::from(pool.memory().load_word(at).count_ones())).sum::<u64>() * PAGE)
 }
 
 /// Removes the SSDs of the file system of `tag`, which is about to be removed, from the pool.

@@ -10,7 +10,7 @@ use ferrite_disk::{Disk, StatsDisk};
 use ferrite_memory::Memory;
 
 use crate::format::segment::{SEGMENT_BYTES, SEGMENTS_AT, SegmentNo};
-use crate::format::slot_table::{SlotTable, SsdState, TierSsd};
+use crate::format::slot_table::{OVERWRITTEN, SlotTable, SsdState, TierSsd};
 use crate::{Error, Result};
 
 /// Segments whose states are allocated together.
@@ -73,6 +73,8 @@ pub(crate) struct SegmentState {
     pub is_busy: AtomicBool,
     /// It could not be written: it is not used until the file system is opened again.
     pub is_bad: AtomicBool,
+    /// A backup copies what words named of it.
+    pub is_held: AtomicBool,
     /// It was written since it was trimmed.
     pub is_untrimmed: AtomicBool,
     /// Of what was written to it last.
@@ -82,7 +84,13 @@ pub(crate) struct SegmentState {
 impl SegmentState {
     /// Returns true if nothing needs the segment, and it can be written.
     pub fn is_free(&self) -> bool {
-        self.used() == 0 && !self.is_busy.load(Ordering::SeqCst) && !self.is_bad.load(Ordering::SeqCst)
+        let kept = [&self.is_busy, &self.is_bad, &self.is_held];
+        self.used() == 0 && !kept.iter().any(|is_kept| is_kept.load(Ordering::SeqCst))
+    }
+
+    /// Returns true if another life of the pool overwrote what words name.
+    pub fn is_overwritten(&self) -> bool {
+        self.sequence.load(Ordering::SeqCst) & OVERWRITTEN != 0
     }
 
     /// Returns how many slots words name.
@@ -160,7 +168,7 @@ impl TierSet {
     /// Returns the greatest sequence of a segment.
     pub fn sequence_max(&self) -> u64 {
         let states = self.states.iter().flat_map(|states| states.iter());
-        states.map(|state| state.sequence.load(Ordering::Relaxed)).max().unwrap_or(0)
+        states.map(|state| state.sequence.load(Ordering::Relaxed) & !OVERWRITTEN).max().unwrap_or(0)
     }
 
     /// Returns the SSDs.

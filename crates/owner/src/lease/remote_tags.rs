@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use super::orphans::{self, OrphanFile};
 use crate::pool_owner::read_answer;
-use crate::services::{LeaseRequest, PoolRequest};
+use crate::services::{BackupOutside, LeaseRequest, PoolRequest};
 use crate::{Error as OwnerError, OwnerClient, ProgressCall, ServiceRequest};
 
 /// A connection to the owner of a pool, and the pool's memory in this process.
@@ -105,7 +105,8 @@ impl RemoteTags {
     /// # Errors
     /// [`FailureKind::Busy`] if any process, this one included, holds a tag by a grant; else as [`RemoteTags`] says.
     pub fn backup(&self, to: &Path, image: [u8; 16]) -> Result<()> {
-        let request = PoolRequest::Backup { to: to.into(), now: false, image: Some(image) };
+        let outside = BackupOutside::Refuse;
+        let request = PoolRequest::Backup { to: to.into(), now: false, image: Some(image), outside };
         self.call::<Value>(ServiceRequest::of(&request), &mut |_| true).map(drop)
     }
 

@@ -1,6 +1,6 @@
 //! The service "pool": requests about the pool as a whole.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ferrite_pool::{Failure, Progress, backup, check};
 use serde::{Deserialize, Serialize};
@@ -9,6 +9,30 @@ use super::{POOL, parse, reply};
 use crate::namespace_check::NamedPlaces;
 use crate::pool_owner::OwnerCore;
 use crate::{PoolReport, ServiceCall, ServiceReply, TypedRequest, WearReport, machine};
+
+/// The treatment of what tags keep outside of the pool, such as pages of files on SSDs, by a backup.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BackupOutside {
+    /// The backup is refused if there is any.
+    #[default]
+    Refuse,
+    /// It is in no image.
+    Leave,
+    /// It is copied to files beside the image.
+    Copy,
+}
+
+/// A backup that was made.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct BackupReport {
+    /// The image.
+    #[serde(flatten)]
+    pub image: backup::ImageSummary,
+    /// The files with what lies outside of the pool.
+    #[serde(default)]
+    pub outside: Vec<PathBuf>,
+}
 
 /// A request of the service "pool".
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -34,6 +58,9 @@ pub enum PoolRequest {
         /// The image's identity; a random one without it.
         #[serde(default)]
         image: Option<[u8; 16]>,
+        /// The treatment of what tags keep outside of the pool.
+        #[serde(default)]
+        outside: BackupOutside,
     },
     /// Lists the metrics of the services.
     Metrics,
@@ -75,11 +102,14 @@ pub(crate) fn answer(owner: &OwnerCore, call: ServiceCall<'_>) -> Result<Service
             })?;
             reply(&WearReport::from(&counted.wear(top)))
         }
-        PoolRequest::Backup { to, now, image } => {
+        PoolRequest::Backup { to, now, image, outside } => {
             owner.running().iter().try_for_each(|service| service.refuse_own(&to))?;
-            let write = if now { backup::save_to } else { backup::backup_to };
             let image = image.map_or_else(machine::random_uuid, Ok).map_err(Failure::failed)?;
-            reply(&write(owner.pool(), &to, image, progress)?)
+            if now {
+                let image = backup::save_to(owner.pool(), &to, image, progress)?;
+                return reply(&BackupReport { image, outside: Vec::new() });
+            }
+            reply(&back_up(owner, &to, image, outside, progress)?)
         }
         PoolRequest::Metrics => {
             let metrics = owner.running().iter().flat_map(|service| service.metrics());
@@ -87,6 +117,52 @@ pub(crate) fn answer(owner: &OwnerCore, call: ServiceCall<'_>) -> Result<Service
             reply(&reports.collect::<Vec<_>>())
         }
     }
+}
+
+/// Writes a backup whose image is `to`.
+fn back_up(
+    owner: &OwnerCore,
+    to: &Path,
+    image: [u8; 16],
+    outside: BackupOutside,
+    progress: &mut dyn FnMut(Progress) -> bool,
+) -> Result<BackupReport, Failure> {
+    let running = owner.running();
+    let mut held = Vec::new();
+    match outside {
+        BackupOutside::Refuse => refuse_outside(owner)?,
+        BackupOutside::Leave => {}
+        BackupOutside::Copy => {
+            for service in running.iter() {
+                held.extend(service.hold_outside()?);
+            }
+        }
+    }
+    let mut copied = Vec::new();
+    let image = backup::backup_with(owner.pool(), to, image, progress, |progress| {
+        held.iter().try_for_each(|held| {
+            copied.extend(held.copy(to, progress)?);
+            Ok::<_, Failure>(())
+        })
+    })?;
+    Ok(BackupReport { image, outside: copied })
+}
+
+/// Refuses a backup that would lack what lies outside of the pool.
+fn refuse_outside(owner: &OwnerCore) -> Result<(), Failure> {
+    let mut lacking = Vec::new();
+    for service in owner.running().iter() {
+        lacking.extend(service.outside()?);
+    }
+    if lacking.is_empty() {
+        return Ok(());
+    }
+    let named: Vec<String> = lacking.iter().map(|(name, bytes)| format!("{bytes} bytes of {name:?}")).collect();
+    Err(Failure::refused(format!(
+        "{} are on SSDs only, and no image has them: --with-ssd copies them to files beside the image, --without-ssd \
+         leaves them out",
+        named.join(" and ")
+    )))
 }
 
 /// Describes the pool of `owner`.

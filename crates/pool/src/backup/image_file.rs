@@ -9,7 +9,7 @@ use ferrite_memory::{Error as MediumError, Memory};
 
 use super::{GrantWriters, ImageSummary, RestoreOptions, ensure_may_replace, restore, verify, write_image};
 use crate::{AtomicFile, Error, Pool, Result};
-use crate::{Progress, ensure_trusted};
+use crate::{Progress, ProgressWatch, ensure_trusted};
 
 /// Writes an image of `pool` to the file `path`, durable on return. The image is written as an [`AtomicFile`] and read
 /// back, so an older image at `path` stays whole until the new one has its name (BK2).
@@ -24,7 +24,25 @@ pub fn backup_to(
     image: [u8; 16],
     watch: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<ImageSummary> {
-    backup_beside(pool, path, image, GrantWriters::Refused, watch)
+    backup_with(pool, path, image, watch, |_| Ok::<_, Error>(()))
+}
+
+/// Writes an image as [`backup_to`] does, and calls `beside` before the image gets its name: it copies what belongs to
+/// the image and lies outside of the pool.
+///
+/// # Errors
+/// As [`backup_to`]; those of `beside`: the previous image stays.
+pub fn backup_with<E: From<Error>>(
+    pool: &Pool,
+    path: &Path,
+    image: [u8; 16],
+    watch: &mut dyn FnMut(Progress) -> bool,
+    beside: impl FnOnce(ProgressWatch<'_>) -> std::result::Result<(), E>,
+) -> std::result::Result<ImageSummary, E> {
+    let (part, summary) = write_part(pool, begin(pool, path)?, image, GrantWriters::Refused, watch)?;
+    beside(watch)?;
+    part.finish()?;
+    Ok(summary)
 }
 
 /// Writes an image as [`backup_to`] does, for a power failure: clients that store through a grant are ignored, and
@@ -38,21 +56,16 @@ pub fn save_to(
     image: [u8; 16],
     watch: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<ImageSummary> {
-    backup_beside(pool, path, image, GrantWriters::Ignored, watch)
+    write_named(pool, begin(pool, path)?, image, GrantWriters::Ignored, watch)
 }
 
-fn backup_beside(
-    pool: &Pool,
-    path: &Path,
-    image: [u8; 16],
-    writers: GrantWriters,
-    watch: &mut dyn FnMut(Progress) -> bool,
-) -> Result<ImageSummary> {
-    let mut partial = AtomicFile::begin(path)?;
+/// Begins an image of `pool` that is to be called `path`.
+fn begin(pool: &Pool, path: &Path) -> Result<AtomicFile> {
+    let mut part = AtomicFile::begin(path)?;
     ensure_may_replace(pool, path)?;
-    let device = partial.file().metadata().map_err(|error| io_error("looking at", path, error))?.dev();
+    let device = part.file().metadata().map_err(|error| io_error("looking at", path, error))?.dev();
     pool.refuse_own_device(device, path)?;
-    write_named(pool, partial, image, writers, watch)
+    Ok(part)
 }
 
 /// A file for an image, which gets its name when the image is whole (BK2).
@@ -85,11 +98,24 @@ impl ImagePart for AtomicFile {
 /// Writes an image of `pool` to `part`, reads it back, and gives it its name.
 pub(super) fn write_named<P: ImagePart>(
     pool: &Pool,
-    mut part: P,
+    part: P,
     image: [u8; 16],
     writers: GrantWriters,
     watch: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<ImageSummary> {
+    let (part, summary) = write_part(pool, part, image, writers, watch)?;
+    part.finish()?;
+    Ok(summary)
+}
+
+/// Writes an image of `pool` to `part` and reads it back.
+fn write_part<P: ImagePart>(
+    pool: &Pool,
+    mut part: P,
+    image: [u8; 16],
+    writers: GrantWriters,
+    watch: &mut dyn FnMut(Progress) -> bool,
+) -> Result<(P, ImageSummary)> {
     let file = part.file();
     let summary = write_image(pool, file, image, writers, watch)?;
     file.rewind().map_err(|error| MediumError::io("reading back the backup image", error))?;
@@ -97,8 +123,7 @@ pub(super) fn write_named<P: ImagePart>(
     if found != summary {
         return Err(Error::BadImage { what: "the image that was read back, which differs,".into(), at: 0 });
     }
-    part.finish()?;
-    Ok(summary)
+    Ok((part, summary))
 }
 
 /// Opens the file `path` to read an image from.

@@ -7,8 +7,8 @@ use clap::{Args, Subcommand};
 use ferrite_cache::MemberAddress;
 use ferrite_daemon::filesystems::{FsReport, FsRequest, TierRequest};
 use ferrite_fs::{
-    DamagedPage, PagePlace, SsdRequests, TierPolicy, TierReport, TierScrub, TierSsdReport, TierSsdState, TierSsdStats,
-    TierStats,
+    AdoptedSsds, DamagedPage, LostPages, PagePlace, SsdRequests, TierPolicy, TierReport, TierScrub, TierSsdReport,
+    TierSsdState, TierSsdStats, TierStats,
 };
 use ferrite_pool::layout::PAGE;
 use serde::de::DeserializeOwned;
@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use super::{FsPlace, located, show as show_fs};
 use crate::command_pool;
 use crate::commands::print;
-use crate::outcome::Outcome;
+use crate::outcome::{Failure, Outcome};
 use crate::pool_argument::InPool;
 use crate::size;
 
@@ -42,6 +42,10 @@ pub enum Tier {
     List(TieredFs),
     /// Show how the SSDs of a file system are, and what was done with them since it was mounted
     Stat(Stat),
+    /// Take the SSDs that a later life of the pool has used: the pool was restored from an older image
+    ///
+    /// What was written over since is lost. The files are listed, and nothing is done until `--lose` names the bytes.
+    Adopt(Adopt),
     /// Write all content to the SSDs that may leave the pool; it stays in the pool too
     Drain(TieredFs),
     /// Move what sparse segments still hold together, until a tenth of all segments is free. Ctrl-C stops it
@@ -125,6 +129,15 @@ pub struct Set {
 }
 
 #[derive(Args)]
+pub struct Adopt {
+    #[command(flatten)]
+    at: TieredFs,
+    /// Lose what was written over: the bytes that the refusal printed
+    #[arg(long, value_name = "BYTES", value_parser = size::parse)]
+    lose: Option<u64>,
+}
+
+#[derive(Args)]
 pub struct Clean {
     #[command(flatten)]
     at: TieredFs,
@@ -156,6 +169,17 @@ impl Tier {
                 let request = FsRequest::AddSsds { which, ssds: ssd, lose };
                 let made: FsReport = command_pool::ask(&pool, request, None)?;
                 print(json, &made, show_fs)
+            }
+            Self::Adopt(Adopt { at: TieredFs { fs, json }, lose }) => {
+                let (pool, which) = located(&fs)?;
+                let request = FsRequest::Tier { which, tier: TierRequest::Adopt { lose } };
+                let found: AdoptedSsds = command_pool::ask(&pool, request, None)?;
+                print(json, &found, show_adopted)?;
+                if found.is_adopted {
+                    return Ok(());
+                }
+                let bytes = found.lost_bytes;
+                Err(Failure::Failed(format!("nothing was done: --lose {bytes} takes the SSDs without these pages")))
             }
             Self::List(at) => {
                 let json = at.json;
@@ -218,6 +242,16 @@ pub fn show(tier: &TierReport) -> String {
         size::show(*away_bytes),
         size::show(*clean_bytes)
     )
+}
+
+fn show_adopted(found: &AdoptedSsds) -> String {
+    let file = |file: &LostPages| {
+        let path = file.path.as_deref().unwrap_or("a file without a name");
+        format!("{path}: {} lost\n", size::show(file.bytes))
+    };
+    let lost: String = found.files.iter().map(file).collect();
+    let done = if found.is_adopted { "the file system has its SSDs again\n" } else { "" };
+    format!("{lost}{done}")
 }
 
 fn show_ssd(ssd: &TierSsdStats) -> String {
