@@ -112,7 +112,7 @@ impl FileSystem {
         Self::open(pool, ALONE_NAME, options)
     }
 
-    /// Destages every page that may leave the pool, if there is a tier: then the SSDs have all content but that of files
+    /// Destages every page that may leave the pool, if there is a tier: then the SSDs have all content except for files
     /// that are being appended to.
     ///
     /// # Errors
@@ -121,7 +121,7 @@ impl FileSystem {
         tier::drain_tier(&self.shared, &self.shared.tier)
     }
 
-    /// Lets a backup copy the SSDs as they are when the pool is frozen next; `None` without a tier.
+    /// Allows a backup to copy the SSDs as they are at the next freeze of the pool; `None` without a tier.
     ///
     /// # Errors
     /// [`crate::Error::Refused`] while another backup copies them.
@@ -134,7 +134,7 @@ impl FileSystem {
         self.shared.slots.as_ref().map(tier::tier_report::report)
     }
 
-    /// Returns how the tier is and what it has done since the file system was opened, if there is one.
+    /// Returns the state of the tier and its counts since the file system was opened; `None` without a tier.
     pub fn tier_stats(&self) -> Option<TierStats> {
         tier::tier_stats::stats(&self.shared, &self.shared.tier)
     }

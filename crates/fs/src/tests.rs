@@ -41,6 +41,7 @@ mod superpages;
 mod support;
 mod tables;
 mod threads;
+mod tier_adoption;
 mod tier_crashes;
 mod tier_interleaved;
 mod tier_member_crashes;
@@ -144,6 +145,8 @@ bugs! {
     EarlyForget = "fs: SSD forgotten before its names",
     /// A segment is trimmed before the change that frees it is durable (TI14).
     HastyTrim = "fs: hasty trim",
+    /// A pool takes an SSD of a later life without a note of what that overwrote (TI18).
+    UnnotedLife = "fs: SSDs of a later life without notes",
     /// A segment is written behind a backup of the pool under the generation that the backup has (TI11).
     CopiedPool = "fs: SSD of a copied pool",
     /// A client that withdraws from a session keeps the pool's memory (FG10).

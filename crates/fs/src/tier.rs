@@ -6,20 +6,20 @@
 //! clean page is evicted: it becomes away, without a request to an SSD. So no durable write waits for an SSD.
 //!
 //! - TI1. A word names a slot only when the slot's bytes and the summary of its segment are durable.
-//! - TI2. The change that lets a word name a slot sets its bit, and the change that ends that clears it. So bits equal
+//! - TI2. The change by which a word names a slot sets its bit, and the change that ends that clears it. So bits equal
 //!   names at every crash, and a segment becomes free in the change that takes its last name.
 //! - TI3. Segments are written whole, and only free ones: without names and shadows, and not being written.
 //! - TI4. A shadow counts while no byte of the page was stored since it was copied. A thread that stores marks the page
 //!   behind its bytes, before its pin or its lock ends. The copy and the cleared mark come from a thread that waited for
 //!   all earlier pins and keeps writers out (FL3). A page that is allocated is marked.
-//! - TI5. A page is evicted under its file's lock, after all pins of before have ended: its word is as it was, and its
+//! - TI5. A page is evicted under its file's lock, after all earlier pins have ended: its word is as it was, and its
 //!   shadow still counts.
 //! - TI6. Shadows, marks and cursors are in DRAM. Losing them loses no byte.
 //! - TI7. No lock is held over a request to an SSD, except that one thread destages or cleans at a time. What was read
 //!   counts if the word is the same afterwards and the check fits; the same word with other bytes is damage.
 //! - TI8. Inodes, words, names, attributes, link targets, pages behind the end, and bytes on which a size rests (FP3)
 //!   are never away.
-//! - TI9. What `statfs` calls free can be had.
+//! - TI9. All space that `statfs` reports as free can be used.
 //! - TI10. A page that is brought in is durable in the pool before its word says so; its slot is named until then.
 //! - TI11. An SSD is used only if its stamp has the pool's generation of the tie. Both move at each opening for changes,
 //!   and after each backup of the pool before the next segment is written. So an older copy of the pool or of the SSD is

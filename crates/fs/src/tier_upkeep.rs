@@ -92,7 +92,7 @@ impl TierUpkeep<'_> {
     }
 }
 
-/// Lets the file system called `name`, which is not open, take the SSDs that a later life of its pool has used: the
+/// Gives the file system called `name`, which is not open, the SSDs that a later life of its pool has used: the
 /// pool was restored from an older image. What that life overwrote is lost: `lose` names its bytes. Without that
 /// number nothing is changed. Durable on return, or to be made again.
 ///

@@ -33,7 +33,7 @@ impl HeldTier {
     /// Returns how many bytes each SSD has, and how many bytes of its segments are held.
     ///
     /// # Errors
-    /// [`Error::Ssd`] if an SSD fails, [`Error::Refused`] if another backup froze the pool meanwhile.
+    /// [`Error::Ssd`] if an SSD fails, [`Error::Refused`] if another backup froze the pool since.
     pub fn ssds(&self) -> Result<Vec<(u64, u64)>> {
         self.slots().held()
     }
@@ -42,7 +42,7 @@ impl HeldTier {
     /// copy may be anything. With the image of the same freeze, the copy is as good as the SSD was.
     ///
     /// # Errors
-    /// As [`HeldTier::ssds`]; those of `each`.
+    /// As [`HeldTier::ssds`]; the errors of `each`.
     pub fn copy(&self, ssd: usize, each: &mut dyn FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
         self.slots().copy_held(ssd, each)
     }

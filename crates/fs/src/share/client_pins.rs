@@ -196,7 +196,7 @@ impl ClientPins {
             if pin.is_multiple_of(2) {
                 continue;
             }
-            // The pin is loaded first: the lease by which its thread came to the file was noted before.
+            // The pin is loaded first: the lease of its thread on the file was noted before.
             let (is_known, may_use) = {
                 let known = self.known.lock();
                 let may_use = |stripe| known.may_use(self.session_of(thread_slot), stripe);

@@ -202,7 +202,7 @@ impl<'fs> FsChange<'fs> {
         Ok(self.store.load_any(crate::Ino(number)).ok_or(Error::Stale)?.with_next_generation(self.store.now()))
     }
 
-    /// Lets a word name `slot`, whose bytes are durable (TI1).
+    /// Notes that a word names `slot`, whose bytes are durable (TI1).
     pub fn name_slot(&mut self, slot: Slot) {
         self.named_slots.push(slot);
     }

@@ -12,7 +12,7 @@ use crate::format::word::AwayPage;
 pub(crate) struct FetchedPage {
     /// Of the segment before it was read.
     pub sequence: u64,
-    /// Its bytes, or why there are none.
+    /// Its bytes, or the reason for which they could not be read.
     pub found: Result<Arc<[u8]>, String>,
 }
 

@@ -121,7 +121,7 @@ impl SlotStore {
         Arc::clone(&self.set.read())
     }
 
-    /// Lets the caller change the SSDs until the guard is dropped.
+    /// Allows the caller to change the SSDs until the guard is dropped.
     ///
     /// # Errors
     /// [`Error::Refused`] if another caller does.
@@ -296,7 +296,7 @@ impl SlotStore {
         }
     }
 
-    /// Counts a slot that a committed change let a word name, or that one names no more.
+    /// Counts a slot that a word names since a committed change, or that no word names since then.
     pub fn note_named(&self, slot: Slot, is_named: bool) {
         let set = self.set.read();
         let named = &set.state(slot.segment()).named;
@@ -387,7 +387,7 @@ impl SlotStore {
     /// Reads `segment`, its summary and all of its blocks.
     ///
     /// # Errors
-    /// Those of the SSD; [`Error::Ssd`] if the summary is not that of what was written there last.
+    /// The errors of the SSD; [`Error::Ssd`] if the summary is not of the last write of the segment.
     pub fn read_segment(&self, segment: SegmentNo) -> Result<(SegmentSummary, Vec<u8>)> {
         let first = segment.slot_of_summary();
         let bytes = self.read_run(first, SEGMENT_BLOCKS as usize)?;

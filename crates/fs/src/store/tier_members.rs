@@ -253,7 +253,7 @@ pub(crate) fn undo_unfinished(pool: &Pool, tag: Arc<Tag>) -> Result<Arc<Tag>> {
     Ok(tag)
 }
 
-/// Removes those of `ssds` from the pool that it has.
+/// Removes `ssds` from the pool, as far as they are members.
 pub(crate) fn remove_members(pool: &Pool, ssds: &[TierSsd]) -> Result<()> {
     let known = pool.members()?;
     let is_known = |ssd: &&TierSsd| known.iter().any(|member| member.uuid == ssd.uuid);
@@ -285,7 +285,7 @@ pub(crate) fn remove_ssds(pool: &Pool, tag: &Tag) -> Result<()> {
 
 /// See [`crate::TierUpkeep::set_policy`].
 pub(crate) fn set_policy(pool: &Pool, tag: &Tag, slots: &SlotStore, policy: TierPolicy) -> Result<()> {
-    // No SSD joins or leaves meanwhile: the header is written as a whole.
+    // The guard keeps SSDs from joining and leaving, because the header is written as a whole.
     let _alone = slots.changing()?;
     let tier = TierTag::read(pool, tag)?;
     let mut transaction = pool.transaction();

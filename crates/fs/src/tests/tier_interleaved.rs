@@ -1,4 +1,4 @@
-//! The tier's background amid work of other threads and of clients.
+//! The tier's background during the work of other threads and of clients.
 
 use std::cell::Cell;
 use std::sync::Arc;

@@ -17,7 +17,7 @@ use crate::{FileSystem, Ino, Time};
 const FILE_PAGES: u64 = 13_000;
 /// Accesses after each of which the background works.
 const STEP_ACCESSES: u64 = 16;
-/// The most by which the hit ratio may stay below that of exact LRU.
+/// The most by which the hit ratio may stay below exact LRU.
 const LOSS_MAX: f64 = 0.02;
 
 /// Exact LRU of a number of pages.

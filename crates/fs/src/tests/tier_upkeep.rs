@@ -13,7 +13,7 @@ use crate::format::segment::{SEGMENT_BYTES, SEGMENT_PAGES};
 use crate::store::tier_members::{TierDisk, TierOpening};
 use crate::{FileSystem, Ino};
 
-/// TI14: what is freed is trimmed when nothing else is to be done, neighbours together, and once.
+/// TI14: freed segments are trimmed when the tier has no other work, neighbours together, and once.
 #[test]
 fn ti14_freed_segments_are_trimmed_in_the_background() {
     let world = TieredWorld::new(16 * CHUNK, 64 << 20);

@@ -376,7 +376,7 @@ fn canary_an_ssd_that_goes_on_under_the_generation_of_a_backup_is_found() {
     assert_eq!(refused, None, "the backup opens, and its names lead to other bytes");
 }
 
-/// TI9: what is called free can be had, and comes back.
+/// TI9: space that is reported as free can be used, and is free again after removals.
 #[test]
 fn ti9_a_full_file_system_had_what_it_called_free() {
     let world = TieredWorld::new(16 * CHUNK, 24 << 20);

@@ -30,9 +30,9 @@ struct MovingPages {
     bytes: Vec<u8>,
 }
 
-/// Makes at least two segments free by writing one. Returns false if that is not to be had.
+/// Makes at least two segments free by writing one. Returns false if that is impossible.
 pub(crate) fn clean(files: &FileLayer, slots: &SlotStore, work: &TierWork) -> Result<bool> {
-    // No other thread writes a victim again while its pages move: only the check would tell its words apart.
+    // No other thread writes a victim again while its pages move: only the check would distinguish its words.
     let _alone = (!planted!("fs: shared cleaning")).then(|| work.destage.lock());
     let victims = slots.sparse(SEGMENT_PAGES);
     if victims.len() < 2 {
@@ -107,7 +107,7 @@ fn move_to(
     of_files.into_iter().try_for_each(|(ino, pages)| rename_slots(files, Ino(ino), &pages))
 }
 
-/// Lets the words of pages of `ino` name their new slots, where they name the old ones still.
+/// Replaces the slots that words of `ino` name by their new slots, where they name the old ones still.
 fn rename_slots(files: &FileLayer, ino: Ino, pages: &[(u64, AwayPage, AwayPage)]) -> Result<()> {
     let _pass = files.gate.pass();
     let _stripe = files.locks.write(ino);

@@ -26,7 +26,7 @@ pub(crate) enum Fill {
 struct GatheredPages {
     pages: Vec<SweptPage>,
     bytes: Vec<u8>,
-    /// Dirty pages that were looked at, and those of them that were used since the last look.
+    /// Dirty pages that were looked at, and how many of them were used since the last look.
     looks: u64,
     hits: u64,
 }

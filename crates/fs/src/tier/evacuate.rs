@@ -21,7 +21,7 @@ pub(crate) fn remove_ssd(files: &FileLayer, work: &TierWork, address: &str, prog
     let member = set.member_at(address)?;
     ensure_room(files, &set, member)?;
     tier_leaving::begin_leaving(files, slots, member)?;
-    // Who writes a segment, or evicts a page to one, has ended: nothing new is named on the SSD (TI16).
+    // Threads that write a segment, or evict a page to one, have ended: no new slot of the SSD gets a name (TI16).
     drop(work.destage.lock());
     drop(work.evict.lock());
     if !planted!("fs: SSD forgotten before its names") {
@@ -105,7 +105,7 @@ fn victims(set: &TierSet, member: &TierMember) -> Vec<Vec<SegmentNo>> {
     groups
 }
 
-/// Moves the pages of `victims` to another SSD, or to the pool if no segment is to be had.
+/// Moves the pages of `victims` to another SSD, or to the pool if no segment is free.
 fn empty(files: &FileLayer, slots: &SlotStore, work: &TierWork, victims: &[SegmentNo]) -> Result<()> {
     {
         let _alone = work.destage.lock();

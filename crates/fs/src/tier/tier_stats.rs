@@ -45,7 +45,7 @@ pub struct TierSsdStats {
     pub errors: u64,
 }
 
-/// The segments of a tier, without those of SSDs that leave.
+/// The segments of a tier, without SSDs that leave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SegmentCounts {
     /// Segments.

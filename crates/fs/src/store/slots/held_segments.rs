@@ -1,7 +1,7 @@
 //! Segments that a backup copies beside the image of the pool: nothing is written to them until that ends.
 //!
 //! A backup wants the hold before it freezes the pool. The freeze takes it: the segments that words name at that moment,
-//! and the stamps of the SSDs, are those of the image.
+//! and the stamps of the SSDs, belong to the image.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -34,7 +34,7 @@ enum HoldState {
 pub(crate) struct SegmentHold(Mutex<(HoldState, u64)>);
 
 impl SlotStore {
-    /// Lets the next freeze hold what words name.
+    /// Allows the next freeze to hold the slots that words name.
     ///
     /// # Errors
     /// [`Error::Refused`] while another backup copies segments.
@@ -82,7 +82,7 @@ impl SlotStore {
     /// Passes the held segments and the stamp of SSD number `ssd` to `each`, with their offsets on it.
     ///
     /// # Errors
-    /// As [`SlotStore::held`]; those of the SSD and of `each`.
+    /// As [`SlotStore::held`]; the errors of the SSD and of `each`.
     pub fn copy_held(&self, ssd: usize, each: &mut dyn FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
         let (set, stamps) = self.hold.taken()?;
         let member = &set.members()[ssd];
@@ -109,7 +109,7 @@ impl SlotStore {
 }
 
 impl SegmentHold {
-    /// Returns what the freeze took, if there was none since.
+    /// Returns what the freeze took, if it was the last one.
     fn taken(&self) -> Result<(Arc<TierSet>, Vec<Vec<u8>>)> {
         match &*self.0.lock() {
             (HoldState::Taken { set, stamps, freezes }, now) if freezes == now => Ok((Arc::clone(set), stamps.clone())),
