@@ -60,6 +60,8 @@ fn later_ssd(model: Model) -> World {
     FileSystem::add_tier(&pool(&world), NAME, &[first], None, 5).expect("added");
     let fs = open(&world, 6).expect("it opens");
     usual(&fs);
+    fs.flush().expect("flushed");
+    send_away(&fs);
     write_away(&fs, 1);
     drop(fs);
     let mut image = vec![0; POOL_BYTES as usize];

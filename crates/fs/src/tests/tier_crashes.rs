@@ -158,8 +158,9 @@ fn explore_case(case: &Case, model: Model) -> CrashReport {
     let fs = open(&world).expect("it opens");
     (case.setup)(&fs);
     fs.flush().expect("nothing fails");
+    // A read would bring in what is away, so another process reads it.
+    let before = tree(&open(&world.kill(1)).expect("it opens")).expect("it reads");
     world.memory().forget_trace();
-    let before = tree(&fs).expect("it reads");
     (case.run)(&fs);
     if fs.waits() {
         fs.flush().expect("nothing fails");

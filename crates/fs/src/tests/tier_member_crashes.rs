@@ -101,8 +101,9 @@ fn explore_members(case: &MemberCase, model: Model) -> CrashReport {
         fs.tier_upkeep().add_ssds(&[ssd(&world, 1)], None, 7).expect("added");
     }
     fs.flush().expect("flushed");
+    // A read would bring in what is away, so another process reads it.
+    let before = tree(&open(&world.kill(1)).expect("it opens")).expect("it reads");
     world.memory().forget_trace();
-    let before = tree(&fs).expect("it reads");
     (case.run)(&fs, &world);
     fs.flush().expect("flushed");
     world.memory().mark(1);

@@ -165,7 +165,9 @@ fn ti17_an_ssd_grows_while_files_are_used() {
     assert_eq!(fs.tier_upkeep().grow_ssd("ssd", &other, 3).expect("grown"), 152 << 20);
     assert_eq!(fs.tier_upkeep().grow_ssd("ssd", &other, 3).expect("nothing to do"), 0);
     let many = make(&fs, "many");
-    fs.write(many, 0, &bytes(2, 60 << 20)).expect("it has room");
+    for (part, bytes) in (0..).zip(bytes(2, 60 << 20).chunks(1 << 20)) {
+        assert_eq!(fs.write(many, part << 20, bytes).expect("it has room"), bytes.len());
+    }
     drop(fs);
     let fs = open(&world.memory, &[TierDisk { disk: other, ..world.ssd.clone() }]).expect("it opens");
     assert!(content(&fs, kept).expect("read") == bytes(1, 3 << 20));

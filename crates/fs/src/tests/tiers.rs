@@ -262,7 +262,7 @@ fn ti11_an_older_or_another_ssd_is_refused() {
     drop(world.open());
     let rows: [(&Arc<LyingMemory>, Arc<dyn Disk>, &str); 4] = [
         (&world.memory, old_disk, "is an older copy"),
-        (&old_memory, copy(&*world.ssd.disk), "later copy of this pool"),
+        (&old_memory, copy(&*world.ssd.disk), "later life of this pool"),
         (&world.memory, Arc::new(RamDisk::new(8 << 20)), "has no stamp"),
         (&world.memory, Arc::new(RamDisk::new(4 << 20)), "has 4194304 bytes"),
     ];
@@ -352,7 +352,7 @@ fn open_after_backup() -> Option<String> {
 #[test]
 fn ti11_a_backup_is_refused_once_its_ssd_went_on() {
     let refused = open_after_backup();
-    assert!(refused.as_ref().is_some_and(|why| why.contains("later copy of this pool")), "{refused:?}");
+    assert!(refused.as_ref().is_some_and(|why| why.contains("later life of this pool")), "{refused:?}");
     let world = TieredWorld::new(16 * CHUNK, 8 << 20);
     let fs = world.open();
     let file = make(&fs, "file");
