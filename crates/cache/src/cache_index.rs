@@ -8,6 +8,9 @@ use crate::page_word::{BlockKey, PageRef};
 /// The number of shards, each behind a lock of its own.
 const SHARDS: usize = 1024;
 
+/// The number of versions in a full [`IndexBatch`], which takes 16 bytes for each.
+const BATCH_MAX: usize = 1 << 20;
+
 /// The index. A shard's lock is held for one block's copy and fence at most, never over I/O (CA16).
 pub(crate) struct CacheIndex {
     shards: Box<[Mutex<IndexShard>]>,
@@ -18,6 +21,28 @@ pub(crate) struct CacheIndex {
 pub(crate) struct IndexShard {
     places: HashTable<PageRef>,
     flights: Vec<BlockFlight>,
+}
+
+/// Versions of blocks that wait to be added to an index, by shard. Adding a whole shard's at once leaves its table in the
+/// processor's cache.
+pub(crate) struct IndexBatch {
+    shards: Box<[Vec<(BlockKey, PageRef)>]>,
+    len: usize,
+}
+
+impl Default for IndexBatch {
+    fn default() -> Self {
+        Self { shards: (0..SHARDS).map(|_| Vec::new()).collect(), len: 0 }
+    }
+}
+
+impl IndexBatch {
+    /// Adds `page`, a version of `key`. Returns true if the batch is full.
+    pub fn push(&mut self, key: BlockKey, page: PageRef) -> bool {
+        self.shards[shard_of(key)].push((key, page));
+        self.len += 1;
+        self.len >= BATCH_MAX
+    }
 }
 
 /// Requests to the disk under way for one block.
@@ -61,6 +86,25 @@ impl CacheIndex {
         for shard in &self.shards {
             shard.lock().places.reserve(blocks / SHARDS * 9 / 8, |known| key_of(*known).map_or(0, BlockKey::hash));
         }
+    }
+
+    /// Adds the versions of `batch` and empties it. Returns a block that has two versions, and the second of them.
+    pub fn add(
+        &self,
+        batch: &mut IndexBatch,
+        key_of: impl Fn(PageRef) -> Option<BlockKey>,
+    ) -> Option<(BlockKey, PageRef)> {
+        batch.len = 0;
+        let mut twice = None;
+        for (shard, pages) in self.shards.iter().zip(&mut batch.shards) {
+            let mut shard = shard.lock();
+            for (key, page) in pages.drain(..) {
+                if shard.replace(key, page, &key_of).is_some() {
+                    twice = Some((key, page));
+                }
+            }
+        }
+        twice
     }
 }
 

@@ -86,13 +86,15 @@ const VALID: u64 = 1;
 
 /// Returns the checksum of the parts of `pages` that do not change while the table is valid.
 fn pages_crc(salt: u32, pages: &[TablePage]) -> u32 {
-    let mut hasher = crc32fast::Hasher::new_with_initial(salt);
-    hasher.update(&(pages.len() as u32).to_le_bytes());
+    let mut bytes = Vec::with_capacity(4 + pages.len() * 12);
+    bytes.extend((pages.len() as u32).to_le_bytes());
     for page in pages {
         let key = PageWord { live: false, dirty: false, lost: false, hits: 0, ..page.word };
-        hasher.update(&key.encode(0).to_le_bytes());
-        hasher.update(&page.sum.to_le_bytes());
+        bytes.extend(key.encode(0).to_le_bytes());
+        bytes.extend(page.sum.to_le_bytes());
     }
+    let mut hasher = crc32fast::Hasher::new_with_initial(salt);
+    hasher.update(&bytes);
     hasher.finalize()
 }
 

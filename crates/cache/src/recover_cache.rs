@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::Ordering;
 
 use crate::cache_core::CacheCore;
+use crate::cache_index::IndexBatch;
 use crate::cache_layout::BLOCK;
 use crate::cache_memory::sum_of;
 use crate::cache_worker::{ValidTable, WorkerStart};
@@ -42,6 +43,7 @@ pub(crate) fn recover(core: &CacheCore) -> Result<(WorkerStart, CacheRecovery)> 
             Some(content) => tables.add(core, table, &content)?,
         }
     }
+    tables.add_batch(core)?;
     let slots = recover_slots(core, &tables.valid)?;
     core.apply_marks()?;
     let mut space = LebSpace::default();
@@ -78,6 +80,7 @@ struct RecoveredTables {
     valid: BTreeMap<u64, ValidTable>,
     free: Vec<u32>,
     places: HashSet<LebPlace>,
+    batch: IndexBatch,
 }
 
 impl RecoveredTables {
@@ -94,28 +97,38 @@ impl RecoveredTables {
                 return Err(wrong("names a LEB that is not its own"));
             }
         }
-        let state = core.memory.table_state(table);
-        state.live.store(0, Ordering::Relaxed);
-        state.dirty.store(0, Ordering::Relaxed);
+        let (mut live, mut dirty, mut known_disk) = (0, 0, None);
         for (index, page) in (0..).zip(&content.pages).filter(|(_, page)| page.word.live) {
             let (key, place) = (page.word.key, core.memory.page_ref(table, index));
-            if core.disks.get(key.disk()).is_none() {
+            if known_disk != Some(key.disk()) && core.disks.get(key.disk()).is_none() {
                 return Err(wrong("names a disk that the cache does not have"));
             }
-            core.memory.page_hits(place).store(page.word.hits, Ordering::Relaxed);
-            state.live.fetch_add(1, Ordering::Relaxed);
-            if page.word.dirty {
-                state.dirty.fetch_add(1, Ordering::Relaxed);
-                core.dirty.fetch_add(1, Ordering::Relaxed);
+            known_disk = Some(key.disk());
+            if page.word.hits > 0 {
+                core.memory.page_hits(place).store(page.word.hits, Ordering::Relaxed);
             }
-            if core.index.lock(key).replace(key, place, |known| core.key_of(known)).is_some() {
-                return Err(wrong(&format!("and another one have block {} of disk {}", key.block(), key.disk())));
+            live += 1;
+            dirty += u32::from(page.word.dirty);
+            if self.batch.push(key, place) {
+                self.add_batch(core)?;
             }
         }
-        if state.live.load(Ordering::Relaxed) == 0 {
+        let state = core.memory.table_state(table);
+        state.live.store(live, Ordering::Relaxed);
+        state.dirty.store(dirty, Ordering::Relaxed);
+        core.dirty.fetch_add(i64::from(dirty), Ordering::Relaxed);
+        if live == 0 {
             core.note_empty(table);
         }
         Ok(())
+    }
+
+    /// Adds the versions that were found to the index.
+    fn add_batch(&mut self, core: &CacheCore) -> Result<()> {
+        let Some((key, page)) = core.index.add(&mut self.batch, |known| core.key_of(known)) else { return Ok(()) };
+        let (table, _) = core.memory.table_of(page);
+        let (block, disk) = (key.block(), key.disk());
+        Err(damaged(core, &format!("table {table} and another one have block {block} of disk {disk}")))
     }
 }
 

@@ -53,3 +53,21 @@ fn blocks_of_a_shard_differ_in_the_highest_bits_of_their_hashes() {
     let tags: std::collections::HashSet<u64> = hashes.iter().map(|hash| hash >> 57).collect();
     assert!(tags.len() > 120, "{} of 128 tags", tags.len());
 }
+
+#[test]
+fn a_batch_is_added_once_and_finds_a_block_with_two_versions() {
+    let keys: Vec<BlockKey> = (0..5000).map(|block| BlockKey::new(1, block % 4999)).collect();
+    let key_of = |page: PageRef| keys.get(page.number() as usize).copied();
+    let (index, mut batch) = (CacheIndex::default(), IndexBatch::default());
+    for number in 0..4999 {
+        assert!(!batch.push(keys[number as usize], PageRef::page(number)), "the batch is not full");
+    }
+    assert_eq!(index.add(&mut batch, key_of), None);
+    assert_eq!(index.add(&mut batch, key_of), None, "nothing is added again");
+    for number in 0..4999 {
+        let key = keys[number as usize];
+        assert_eq!(index.lock(key).find(key, key_of), Some(PageRef::page(number)));
+    }
+    batch.push(keys[4999], PageRef::page(4999));
+    assert_eq!(index.add(&mut batch, key_of), Some((keys[0], PageRef::page(4999))));
+}
