@@ -48,6 +48,7 @@ pub const ALL: &[(&str, &[&str])] = &[
         &[
             "ferrite pool backup pool.image                 # of the pool that is served",
             "ferrite pool backup /dev/shm/pool /var/backups/pool.image",
+            "ferrite pool backup pool.image --with-ssd      # with what is on the SSDs of file systems",
         ],
     ),
     (
@@ -250,6 +251,10 @@ pub const ALL: &[(&str, &[&str])] = &[
     ),
     ("ferrite fs tier grow", &["ferrite fs tier grow /mnt/files /dev/vg/ssd", "ferrite fs tier grow files s0.img"]),
     ("ferrite fs tier scrub", &["ferrite fs tier scrub /mnt/files", "ferrite fs tier scrub files --json"]),
+    (
+        "ferrite fs tier adopt",
+        &["ferrite fs tier adopt files", "ferrite fs tier adopt /dev/shm/pool files --lose 1228800"],
+    ),
     ("ferrite fs tier set", &["ferrite fs tier set /mnt/files --policy paper"]),
     ("ferrite fs tier list", &["ferrite fs tier list /mnt/files", "ferrite fs tier list /dev/shm/pool files --json"]),
     (

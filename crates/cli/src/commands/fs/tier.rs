@@ -125,7 +125,7 @@ pub struct Set {
     at: TieredFs,
     /// `ferrite` writes as late and as little as it can; `paper` has the bounds and the lists of NVMFS, to compare
     #[arg(long, value_name = "RULES", value_parser = ["ferrite", "paper"])]
-    policy: String,
+    policy: Option<String>,
 }
 
 #[derive(Args)]
@@ -193,7 +193,13 @@ impl Tier {
                 print(json, &left, show_fs)
             }
             Self::Set(Set { at, policy }) => {
-                let policy = if policy == "paper" { TierPolicy::Paper } else { TierPolicy::Ferrite };
+                let policy = match policy.as_deref() {
+                    Some("paper") => TierPolicy::Paper,
+                    Some(_) => TierPolicy::Ferrite,
+                    None => {
+                        return Err(Failure::Usage("name what is to be set: --policy ferrite or --policy paper".into()));
+                    }
+                };
                 let json = at.json;
                 let set: FsReport = at.ask(TierRequest::Set { policy })?;
                 print(json, &set, show_fs)
