@@ -48,8 +48,9 @@ impl SlotStore {
         states.filter(|state| is_wanted(state, TrimScope::Written)).count() as u64
     }
 
-    /// Trims the first free segment from `from` on and its neighbours, by one request. Returns `None` if no segment is to be trimmed. A
-    /// segment whose trim fails is not trimmed again until it is written (TI12). No other work waits for the SSD.
+    /// Trims the first free segment from `from` on and its neighbours, by one request. Returns `None` if no segment is to
+    /// be trimmed. A segment whose trim fails is not trimmed again until it is written (TI12). No other work waits for the
+    /// SSD.
     ///
     /// # Errors
     /// Those of the SSD.

@@ -197,7 +197,9 @@ impl Tier {
                     Some("paper") => TierPolicy::Paper,
                     Some(_) => TierPolicy::Ferrite,
                     None => {
-                        return Err(Failure::Usage("name what is to be set: --policy ferrite or --policy paper".into()));
+                        return Err(Failure::Usage(
+                            "name what is to be set: --policy ferrite or --policy paper".into(),
+                        ));
                     }
                 };
                 let json = at.json;

@@ -99,8 +99,12 @@ impl SlotStore {
 
     /// Ends the hold.
     pub fn end_hold(&self) {
-        let ended = std::mem::take(&mut self.hold.0.lock().0);
-        let sets = if let HoldState::Taken { set, .. } = ended { [set, self.set()] } else { [self.set(), self.set()] };
+        // Until the marks are gone no other backup sets some.
+        let mut hold = self.hold.0.lock();
+        let mut sets = vec![self.set()];
+        if let HoldState::Taken { set, .. } = std::mem::take(&mut hold.0) {
+            sets.push(set);
+        }
         for set in sets {
             let states = set.members().iter().flat_map(|member| set.states_of(member));
             states.for_each(|state| state.is_held.store(false, Ordering::SeqCst));
