@@ -22,7 +22,9 @@ struct Section {
 }
 
 /// Keys that only a pool that cannot be defragmented prints, or a pool whose server was killed.
-const RARE: [&str; 7] = [
+const RARE: [&str; 9] = [
+    "files[].path",
+    "files[].bytes",
     "left[].tag",
     "left[].why",
     "left[].mounted_on",
@@ -134,6 +136,7 @@ fn of_a_pool_at_rest(page: &mut Page, at: &dyn Fn(&str) -> String) {
     page.tells("File system", &json(&["fs", "tier", "add", pool, "f", "--ssd", &at("ssd")]));
     page.tells("Tier", &json(&["fs", "tier", "stat", pool, "f"]));
     page.tells("SSD of a tier", &json(&["fs", "tier", "list", pool, "f"]));
+    page.tells("Adopted SSDs", &json(&["fs", "tier", "adopt", pool, "f"]));
     fs::write(at("bytes"), "bytes").expect("written");
     page.tells("Tag", &json(&["tag", "put", pool, "b", &at("bytes")]));
     page.tells("Tag", &json(&["tag", "list", pool]));
@@ -240,7 +243,7 @@ fn of_caches(page: &mut Page, at: &dyn Fn(&str) -> String) {
 }
 
 fn of_guests(page: &mut Page, at: &dyn Fn(&str) -> String) {
-    let (pool, image) = (&at("guests"), &at("image"));
+    let (pool, image) = (&at("guests"), &at("guest.img"));
     ok(&["pool", "create", pool, "--size", "32M"]);
     page.tells("Guest", &json(&["guest", "create", pool, "g", "--size", "8M", "--pm", "4M", "--disk", image]));
     page.tells("Guest", &json(&["guest", "list", pool]));
