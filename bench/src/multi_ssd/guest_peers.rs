@@ -7,7 +7,7 @@
 //! ```
 //!
 //! QEMU emulates the guest's processor, so a request costs hundreds of microseconds there. A request to the hard disk takes
-//! milliseconds: hits and bytes are exact, and the throughput is that of the disk.
+//! milliseconds: hits and bytes are exact, and the disk bounds the throughput.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub const BASELINE: &str = "bcache on RAID-1";
 const SUBJECTS: [(&str, &str); 3] = [("ferrite", "ferrite"), (BASELINE, "bcache"), ("dm-cache on RAID-1", "dm-cache")];
 const SIZES: SimSizes =
     SimSizes { file_bytes: 64 << 20, leb_bytes: 128 << 10, buffer_bytes: 2 << 20, warm_windows: [2, 2] };
-/// Bytes of the hard disk behind those of the file, for the data of the kernel's caches about themselves.
+/// Bytes of the hard disk behind the file, for the metadata of the kernel's caches.
 const SPARE_BYTES: u64 = 1 << 20;
 /// Milliseconds that a window is expected to take.
 const WINDOW_MS: u64 = 60_000;

@@ -23,7 +23,7 @@ const ENTER: &str = r#"echo $$ > "$0"; exec "$@""#;
 pub struct MemoryLimit(PathBuf);
 
 impl MemoryLimit {
-    /// A group whose programs cache `bytes`. Returns `None` if this machine lets this user make none.
+    /// A group whose programs cache `bytes`. Returns `None` if this user may not make a group.
     pub fn new(bytes: u64) -> Result<Option<Self>> {
         static MADE: AtomicU32 = AtomicU32::new(0);
         for (root, limit) in CONTROLLERS.map(|(root, limit)| (Path::new(root), limit)) {

@@ -237,7 +237,7 @@ fn under(ferrite: Option<&Path>, program: &Command) -> Command {
     command
 }
 
-/// Returns `program` under the limit of memory, if there is one.
+/// Returns `program`, under the limit of memory if the subject has a limit.
 fn limited(limit: Option<&MemoryLimit>, program: &Command) -> Command {
     let enter = |limit: &MemoryLimit| limit.command(program.get_program());
     let mut command = limit.map_or_else(|| Command::new(program.get_program()), enter);

@@ -255,7 +255,7 @@ impl CacheDisk {
         self.answered_ns.store(now_ns, Ordering::Relaxed);
     }
 
-    /// Returns how long the disk has ended no request although it has some; 0 if it has none.
+    /// Returns how long the disk has ended no request although requests wait for it; 0 without requests.
     pub fn silent_ns(&self, now_ns: u64) -> u64 {
         let has_none = self.in_flight.load(Ordering::Relaxed) == 0;
         if has_none { 0 } else { now_ns.saturating_sub(self.answered_ns.load(Ordering::Relaxed)) }

@@ -138,7 +138,7 @@ pub trait RunningService: Any + Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Lets a backup copy what [`RunningService::outside`] lists, as it is when the pool stands still next.
+    /// Allows a backup to copy what [`RunningService::outside`] lists, as it is at the next freeze of the pool.
     ///
     /// # Errors
     /// The failure says what has to be opened or ended first.

@@ -81,7 +81,7 @@ impl HeldOutside for HeldSsds {
 }
 
 impl HeldSsds {
-    /// Begins a copy that is to be called `path`.
+    /// Begins a copy with the name `path`.
     fn begin(&self, path: &Path) -> Result<AtomicFile, Failure> {
         let mut head = Vec::new();
         match File::open(path) {

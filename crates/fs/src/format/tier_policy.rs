@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TierPolicy {
-    /// Pages are destaged as late as possible, and segments are cleaned in the order of cost and benefit.
+    /// Pages are destaged as late as possible, and the sparsest segments are cleaned first.
     #[default]
     Ferrite = 0,
     /// The rules of nvm-storage-hierarchy.txt chapter 3: bounds of 80 and 50 percent, and the oldest segment first.

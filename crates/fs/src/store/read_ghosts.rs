@@ -6,7 +6,7 @@ use ferrite_memory::planted;
 
 use crate::format::word::{AwayPage, IndexWord};
 
-/// A table with a place for each page by its slot. A page that comes to the place of another one replaces it, so the
+/// A table with a place for each page by its slot. A page with the same place as another one replaces it, so the
 /// table forgets the older ones.
 #[derive(Debug)]
 pub(crate) struct ReadGhosts {

@@ -176,7 +176,7 @@ fn fit_open_table(store: &ChunkStore, segments: u64) -> Result<Arc<Tag>> {
     Ok(Arc::clone(&tag))
 }
 
-/// Lets `joining` join those that are `present`: they are listed, stamped, and used then (TI13, TI15). Returns them as they
+/// Adds `joining` to the SSDs `present`: lists them, stamps them, and uses them then (TI13, TI15). Returns them as they
 /// are listed. Durable on return, or not done.
 fn join(
     pool: &Pool,

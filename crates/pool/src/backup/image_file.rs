@@ -31,7 +31,7 @@ pub fn backup_to(
 /// the image and lies outside of the pool.
 ///
 /// # Errors
-/// As [`backup_to`]; those of `beside`: the previous image stays.
+/// As [`backup_to`]; the errors of `beside`. The previous image stays.
 pub fn backup_with<E: From<Error>>(
     pool: &Pool,
     path: &Path,
@@ -59,7 +59,7 @@ pub fn save_to(
     write_named(pool, begin(pool, path)?, image, GrantWriters::Ignored, watch)
 }
 
-/// Begins an image of `pool` that is to be called `path`.
+/// Begins an image of `pool` with the name `path`.
 fn begin(pool: &Pool, path: &Path) -> Result<AtomicFile> {
     let mut part = AtomicFile::begin(path)?;
     ensure_may_replace(pool, path)?;
