@@ -31,6 +31,7 @@ pub mod shard;
 mod span;
 mod stamp;
 mod survival;
+mod trap;
 mod words;
 mod worn;
 
@@ -58,5 +59,6 @@ pub use scheme::Scheme;
 pub use span::Span;
 pub use stamp::stamp_ns;
 pub use survival::{Claim, Survival, Survives};
+pub use trap::{TrapFault, TrapRegion};
 pub use words::{SHARED_WORDS_LINK, SharedWords};
 pub use worn::{Tally, Wear, WearUnit, Worn, WornPage};

@@ -28,6 +28,7 @@ mod stores;
 mod tests;
 mod touched;
 
+pub(crate) use backing::find as find_backing;
 pub use backing::{Backing, survival as file_survival};
 pub use length::set_len;
 pub use own::{make_pool_file, own_storage};

@@ -28,7 +28,7 @@ pub enum Backing {
 }
 
 /// A file and the way to map it.
-pub(super) struct FoundBacking {
+pub(crate) struct FoundBacking {
     pub backing: Backing,
     /// Bytes the file has.
     pub size: u64,
@@ -60,7 +60,7 @@ impl Backing {
     }
 }
 
-pub(super) fn find(file: &File) -> Result<FoundBacking> {
+pub(crate) fn find(file: &File) -> Result<FoundBacking> {
     let about = file.metadata().map_err(|why| Error::io("asking for the pool's size", why))?;
     if about.file_type().is_char_device() {
         let size = device_dax_size(about.rdev())?;

@@ -1,0 +1,220 @@
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+use super::{PAGE, TrapFault, TrapRegion};
+use crate::planted::plant;
+use crate::{Error, MapOptions, Mapped, Memory, Span};
+
+const PAGES: u64 = 16;
+
+/// A region and the memory of its frames: page `n` has frame `n`. `None` if this machine reports no faults.
+fn new_region() -> Option<(TrapRegion, Mapped)> {
+    let memory = Mapped::anonymous(PAGES * PAGE, &MapOptions::default()).expect("memory");
+    let mut region = match TrapRegion::new(PAGES * PAGE) {
+        Ok(region) => region,
+        Err(Error::Unsupported(why)) => {
+            println!("skipped: {why}");
+            return None;
+        }
+        Err(other) => panic!("{other}"),
+    };
+    let all = Span::new(0, PAGES * PAGE);
+    region.add_source(all, memory.share(all).expect("shared")).expect("mapped");
+    Some((region, memory))
+}
+
+fn page(number: u64) -> Span {
+    Span::new(number * PAGE, PAGE)
+}
+
+/// Ends the thread that answers, also if the program panics.
+struct StopAtEnd<'a>(&'a TrapRegion);
+
+impl Drop for StopAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+/// Runs `program` while this thread answers its faults: a store gets the page's frame, a load sees its bytes. Returns the
+/// faults.
+fn run(region: &TrapRegion, memory: &Mapped, program: impl FnOnce() + Send) -> Vec<TrapFault> {
+    let mut faults = Vec::new();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let _stop = StopAtEnd(region);
+            program();
+        });
+        while let Some(fault) = region.next_fault().expect("the kernel says") {
+            faults.push(fault);
+            if fault.is_store {
+                region.map(Span::new(fault.at, PAGE), fault.at).expect("mapped");
+                region.wake(Span::new(fault.at, PAGE));
+                continue;
+            }
+            let mut bytes = [0; PAGE as usize];
+            memory.load(fault.at, &mut bytes);
+            region.fill(fault.at, &bytes).expect("shown");
+        }
+    });
+    faults
+}
+
+fn store(region: &TrapRegion, number: u64, value: u64) {
+    region.word(number * PAGE).store(value, Ordering::Release);
+}
+
+fn load(region: &TrapRegion, number: u64) -> u64 {
+    region.word(number * PAGE).load(Ordering::Acquire)
+}
+
+#[test]
+fn tr2_tr3_tr4_accesses_fault_once_for_each_change_of_a_page() {
+    let Some((region, memory)) = new_region() else { return };
+    memory.store_word(2 * PAGE, 20);
+    let faults = run(&region, &memory, || {
+        assert_eq!(load(&region, 2), 20);
+        store(&region, 2, 21);
+        store(&region, 2, 22);
+        assert_eq!((load(&region, 2), memory.load_word(2 * PAGE)), (22, 22), "the store is in the frame");
+        store(&region, 3, 30);
+        region.stage(Span::new(2 * PAGE, 2 * PAGE));
+        memory.store_word(2 * PAGE, 23);
+        assert_eq!((load(&region, 2), load(&region, 3)), (23, 30), "DRAM had older bytes of page 2");
+        store(&region, 2, 24);
+        assert_eq!(memory.load_word(2 * PAGE), 24);
+    });
+    let of = |number: u64, is_store| TrapFault { at: number * PAGE, is_store };
+    let expected = [(2, false), (2, true), (3, true), (2, false), (3, false), (2, true)];
+    assert_eq!(faults, expected.map(|(number, is_store)| of(number, is_store)));
+}
+
+/// Returns true if a store behind a stage of two pages faults.
+fn faults_behind_stage(planted: Option<&'static str>) -> Option<bool> {
+    let (region, memory) = new_region()?;
+    let faults = run(&region, &memory, || {
+        [6, 7].into_iter().for_each(|number| store(&region, number, 1));
+        let bug = planted.map(plant);
+        region.stage(Span::new(6 * PAGE, 2 * PAGE));
+        drop(bug);
+        store(&region, 7, 2);
+    });
+    Some(faults.len() == 3)
+}
+
+#[test]
+fn canary_tr2_a_page_that_stays_mapped_is_caught() {
+    assert_ne!(faults_behind_stage(None), Some(false));
+    assert_ne!(faults_behind_stage(Some("trap: the last page stays mapped")), Some(true));
+}
+
+/// Threads count in pages of their own while another takes pages away all the time.
+#[test]
+fn tr1_no_store_is_lost_while_pages_are_staged() {
+    let Some((region, memory)) = new_region() else { return };
+    const ROUNDS: u64 = 4000;
+    let faults = run(&region, &memory, || {
+        std::thread::scope(|scope| {
+            let count = |own: Range<u64>| {
+                for round in 1..=ROUNDS {
+                    for number in own.clone() {
+                        assert_eq!(region.word(number * PAGE).fetch_add(1, Ordering::AcqRel), round - 1);
+                    }
+                }
+            };
+            let writers = [scope.spawn(move || count(0..3)), scope.spawn(move || count(3..6))];
+            for first in (0..6).cycle() {
+                region.stage(Span::new(first * PAGE, (6 - first).min(3) * PAGE));
+                if writers.iter().all(std::thread::ScopedJoinHandle::is_finished) {
+                    break;
+                }
+            }
+        });
+    });
+    assert!((0..6).all(|number| memory.load_word(number * PAGE) == ROUNDS));
+    assert!(faults.len() > 6, "pages were staged in between");
+}
+
+/// A store behind a load reaches the frame.
+fn store_behind_load(region: &TrapRegion, memory: &Mapped) -> bool {
+    run(region, memory, || {
+        load(region, 1);
+        store(region, 1, 11);
+    });
+    memory.load_word(PAGE) == 11
+}
+
+#[test]
+fn canary_tr3_a_filled_page_that_is_writable_is_caught() {
+    let Some((region, memory)) = new_region() else { return };
+    let bug = plant("trap: a filled page is writable");
+    assert!(!store_behind_load(&region, &memory));
+    drop(bug);
+    let Some((region, memory)) = new_region() else { return };
+    assert!(store_behind_load(&region, &memory));
+}
+
+/// Returns the kernel's flags of each mapping that lies in `span` of addresses.
+fn mappings(span: Span) -> Vec<String> {
+    let text = std::fs::read_to_string("/proc/self/smaps").expect("read");
+    let mut is_inside = false;
+    let mut flags = Vec::new();
+    for line in text.lines() {
+        let head = line.split(' ').next().and_then(|range| range.split_once('-'));
+        if let Some((start, _)) = head.filter(|_| !line.starts_with(|first: char| first.is_ascii_uppercase())) {
+            let start = u64::from_str_radix(start, 16).expect("an address");
+            is_inside = (span.at..span.at + span.len).contains(&start);
+        } else if let Some(flags_of) = line.strip_prefix("VmFlags:")
+            && is_inside
+        {
+            flags.push(format!("{flags_of} "));
+        }
+    }
+    flags
+}
+
+/// Stores to some pages, and returns the mappings of the region.
+fn mapped_some(region: &TrapRegion, memory: &Mapped) -> Vec<String> {
+    run(region, memory, || [5, 3, 4, 6].into_iter().for_each(|number| store(region, number, 1)));
+    mappings(Span::new(region.base() as u64, region.size()))
+}
+
+#[test]
+fn tr6_neighbours_are_one_mapping_and_no_child_has_it() {
+    let Some((region, memory)) = new_region() else { return };
+    let parts = mapped_some(&region, &memory);
+    assert_eq!(parts.len(), 3, "{parts:?}");
+    assert!(parts.iter().all(|flags| flags.contains(" dc ")), "{parts:?}");
+    let Some((region, memory)) = new_region() else { return };
+    run(&region, &memory, || {
+        [5, 3, 4, 6].into_iter().for_each(|number| store(&region, number, 1));
+        region.stage(page(4));
+        region.stage(Span::new(3 * PAGE, 4 * PAGE));
+    });
+    let staged = mappings(Span::new(region.base() as u64, region.size()));
+    assert_eq!(staged.len(), 1, "{staged:?}");
+}
+
+#[test]
+fn canary_tr6_mappings_that_children_have_are_caught() {
+    let bug = plant("trap: children have the region");
+    let Some((region, memory)) = new_region() else { return };
+    drop(bug);
+    let parts = mapped_some(&region, &memory);
+    assert!(!parts.iter().any(|flags| flags.contains(" dc ")), "{parts:?}");
+}
+
+#[test]
+fn a_pool_in_a_plain_file_is_refused() {
+    let Some((mut region, _)) = new_region() else { return };
+    let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("a folder");
+    let path = folder.path().join("pool");
+    std::fs::write(&path, [0; 8192]).expect("written");
+    let file = std::fs::File::options().read(true).write(true).open(&path).expect("opened");
+    let memory = Mapped::map(file, &MapOptions::default()).expect("mapped");
+    if !memory.fence_is_durable() {
+        let all = Span::new(0, 8192);
+        let refused = region.add_source(all, memory.share(all).expect("shared")).expect_err("its fences keep nothing");
+        assert!(refused.to_string().contains("tmpfs"), "{refused}");
+    }
+}
