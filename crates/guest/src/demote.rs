@@ -40,16 +40,23 @@ impl GuestEngine {
     /// # Errors
     /// The errors of the pool and the disk. If the disk failed nothing is lost: the truths stay where they are.
     pub fn step(&self) -> Result<GuestStep> {
-        self.step_for(0)
+        self.demote_some(wanted)
     }
 
-    /// Demotes a batch if few frames are free or hold copies, or fewer than `needed`.
-    fn step_for(&self, needed: usize) -> Result<GuestStep> {
+    /// Demotes a batch of `count` truths at least, as far as there are some.
+    ///
+    /// # Errors
+    /// As [`GuestEngine::step`].
+    pub fn evict(&self, count: usize) -> Result<GuestStep> {
+        self.demote_some(|state| wanted(state).max(count))
+    }
+
+    /// Demotes a batch of about as many truths as `count` says.
+    fn demote_some(&self, count: impl FnOnce(&EngineState) -> usize) -> Result<GuestStep> {
         let _one = self.batch.lock();
         let chosen = {
             let mut state = self.lock_tied()?;
-            let lacking = needed.saturating_sub(state.frames.free() + state.frames.copies());
-            let count = wanted(&state).max(lacking).min(BATCH_PAGES);
+            let count = count(&state).min(BATCH_PAGES);
             state.frames.choose(count)
         };
         if chosen.is_empty() {
@@ -62,7 +69,8 @@ impl GuestEngine {
     /// Does a step for a write that needs `needed` frames and finds fewer.
     pub(crate) fn make_room(&self, needed: usize) -> Result<()> {
         self.lock().counts.waits += 1;
-        self.step_for(needed).map(drop)
+        let lacking = |state: &EngineState| needed.saturating_sub(state.frames.free() + state.frames.copies());
+        self.demote_some(|state| wanted(state).max(lacking(state))).map(drop)
     }
 
     /// Demotes every page that is a truth now. `watch` gets the pages done and all, and stops it by returning false.

@@ -78,6 +78,11 @@ impl FrameSpace {
         self.data.locate(u64::from(frame) * PAGE).expect("the layout was compared with the tag").at
     }
 
+    /// Returns the runs of the pool's memory in which the frames lie.
+    pub fn frame_runs(&self) -> impl Iterator<Item = Span> + '_ {
+        self.data.runs(Span::new(0, self.layout.data_bytes()))
+    }
+
     /// Stores `bytes` into `frame` from byte `offset` on, past the cache.
     pub fn store(&self, frame: u32, offset: u64, bytes: &[u8]) {
         self.memory().store(self.frame(frame) + offset, bytes, Scheme::Nt);

@@ -60,9 +60,22 @@ impl GuestEngine {
         plane: Box<dyn Plane>,
         random: impl Fn() -> u16 + Send + Sync + 'static,
     ) -> Result<Arc<Self>> {
+        Self::open_with(pool, name, disk, random, |_| Ok(plane))
+    }
+
+    /// As [`GuestEngine::open`], with the plane that `plane_of` makes for the guest's frames.
+    pub(crate) fn open_with(
+        pool: &Arc<Pool>,
+        name: &str,
+        disk: Arc<dyn Disk>,
+        random: impl Fn() -> u16 + Send + Sync + 'static,
+        plane_of: impl FnOnce(&FrameSpace) -> Result<Box<dyn Plane>>,
+    ) -> Result<Arc<Self>> {
         let lease = pool.hold(name)?;
         let identity = GuestIdentity { pool: lease.uuid(), tag: lease.tag().generation, name: name.into() };
-        let engine = Arc::new(Self::new(FrameSpace::of(lease)?, disk, plane, identity, random)?);
+        let space = FrameSpace::of(lease)?;
+        let plane = plane_of(&space)?;
+        let engine = Arc::new(Self::new(space, disk, plane, identity, random)?);
         let frozen: Arc<dyn Freeze> = Arc::clone(&engine) as _;
         pool.register_freezer(Arc::downgrade(&frozen));
         engine.advance_tie()?;
@@ -123,6 +136,28 @@ impl GuestEngine {
             }
             self.changed.wait(&mut state);
         }
+    }
+
+    /// Locks the state while `page` is not busy, or returns `None` if the pool stands still.
+    pub(crate) fn try_lock_idle(&self, page: u64) -> Option<MutexGuard<'_, EngineState>> {
+        self.gate.try_pass(|| self.lock_idle_reader(page))
+    }
+
+    /// Locks the state of this process for a thread that stores nothing into the pool.
+    pub(crate) fn lock_reader(&self) -> MutexGuard<'_, EngineState> {
+        self.state.lock()
+    }
+
+    /// Locks the state as [`GuestEngine::lock_reader`], while `page` is not busy.
+    pub(crate) fn lock_idle_reader(&self, page: u64) -> MutexGuard<'_, EngineState> {
+        let mut state = self.state.lock();
+        self.changed.wait_while(&mut state, |state| state.busy.contains(&page));
+        state
+    }
+
+    /// Returns true if the pool stands still. The caller holds the lock of the state.
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.gate.try_pass(|| ()).is_none()
     }
 
     /// Locks the state behind a tie that no copy of the pool has (VR9).
@@ -238,6 +273,9 @@ impl Freeze for GuestEngine {
     fn freeze(&self) {
         self.gate.close();
         self.state.lock().is_copied = true;
+        if !planted!("guest: pages stay mapped while the pool stands still") {
+            self.plane.stage_all();
+        }
     }
 
     fn thaw(&self) {

@@ -39,6 +39,7 @@ mod guest_disk;
 mod guest_engine;
 mod guest_header;
 mod guest_layout;
+mod guest_region;
 mod guest_requests;
 mod guest_service;
 mod guest_spec;
@@ -49,6 +50,7 @@ mod open_guests;
 mod plane;
 mod promote;
 mod run_sizer;
+mod trap_plane;
 
 use ferrite_pool::TagKind;
 
@@ -57,12 +59,14 @@ pub use error::{GuestError, Result};
 pub use guest_disk::GuestDisk;
 pub use guest_engine::GuestEngine;
 pub use guest_layout::GuestLayout;
+pub use guest_region::GuestRegion;
 pub use guest_requests::{GUEST, GuestDiskPlace, GuestReport, GuestRequest};
 pub use guest_service::GuestService;
 pub use guest_spec::GuestSpec;
 pub use guest_stats::GuestCounts;
 pub use open_guests::{DiskOpener, OpenGuests};
 pub use plane::{DirectPlane, Plane};
+pub use trap_plane::TrapPlane;
 
 /// The kind of tags of guests.
 pub const GUEST_KIND: TagKind = TagKind::GUEST;

@@ -19,9 +19,9 @@ use crate::plane::DirectPlane;
 use crate::{GUEST_KIND, GuestEngine, GuestLayout};
 
 /// The time between two steps of a guest that rests.
-const PAUSE: Duration = Duration::from_millis(20);
+pub(crate) const PAUSE: Duration = Duration::from_millis(20);
 /// The time after which a batch that failed is tried again.
-const RETRY: Duration = Duration::from_secs(1);
+pub(crate) const RETRY: Duration = Duration::from_secs(1);
 
 /// Opens a disk by its address.
 pub type DiskOpener = dyn Fn(&str) -> Result<Arc<dyn Disk>, String> + Send + Sync;

@@ -5,26 +5,46 @@
 //! - VP3. The engine never uses the guest's own addresses: it reads and writes frames through the pool's memory.
 //! - VP4. A page whose truth is a frame is shown only after the lines of the frame were made durable: the program's own
 //!   flush reaches the bytes that it is shown, and no longer the frame that it stored to.
+//! - VP5. A fault is answered by the state of its page; its message may be late. Every change that an access waits for
+//!   wakes it afterwards. An access that cannot be answered now waits for the next batch, and is tried again.
+//! - VP6. Once the mappings of a region have three quarters of the number that the kernel allows, no page is mapped that
+//!   needs another one: its store waits for a batch, whose pages become one mapping with their neighbours.
+//! - VP7. The thread that answers faults never stages, never demotes, and never waits for a frozen pool to thaw: `stage`
+//!   returns only after that thread has read the kernel's message.
+//! - VP8. While the pool stands still no page of a program is mapped to a frame (VR9).
 
 /// The mappings of a guest. Pages are numbers within the guest.
 pub trait Plane: Send + Sync {
     /// Makes pages writable at their frames: each with the frame's address in the pool's memory. The engine is locked.
-    fn map(&self, pages: &[(u64, u64)]);
+    /// Returns false if there is no room for the mappings: stores to the pages fault again (VP6).
+    fn map(&self, pages: &[(u64, u64)]) -> bool;
 
     /// Takes the mappings of `count` pages from `first` on away (VP2). The engine is not locked.
     fn stage(&self, first: u64, count: u64);
 
+    /// Takes all mappings away (VP2). The engine is not locked.
+    fn stage_all(&self);
+
     /// Shows `bytes` at `page`, read-only. The engine is locked.
-    fn fill(&self, page: u64, bytes: &[u8]);
+    ///
+    /// # Errors
+    /// The errors of the memory that is shown.
+    fn fill(&self, page: u64, bytes: &[u8]) -> ferrite_memory::Result<()>;
 }
 
 /// No mappings: every access goes through the engine.
 pub struct DirectPlane;
 
 impl Plane for DirectPlane {
-    fn map(&self, _pages: &[(u64, u64)]) {}
+    fn map(&self, _pages: &[(u64, u64)]) -> bool {
+        true
+    }
 
     fn stage(&self, _first: u64, _count: u64) {}
 
-    fn fill(&self, _page: u64, _bytes: &[u8]) {}
+    fn stage_all(&self) {}
+
+    fn fill(&self, _page: u64, _bytes: &[u8]) -> ferrite_memory::Result<()> {
+        Ok(())
+    }
 }

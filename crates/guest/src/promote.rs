@@ -16,12 +16,13 @@ use crate::{RUN_PAGES, Result};
 
 impl GuestEngine {
     /// Answers a store to `page` that found no mapping: makes the page writable at its truth, and pages behind it if they
-    /// were on the disk. If another thread promoted the page at the same time, the store faults again. Returns false if no frame is free: the store waits until [`GuestEngine::step`] has made room.
+    /// were on the disk. If another thread promoted the page at the same time, the store faults again. Returns false if
+    /// the store has to wait: while the pool stands still (VP7), or until [`GuestEngine::evict`] has made room for it.
     ///
     /// # Errors
     /// The errors of the disk and the pool; nothing is mapped then.
     pub fn fault(&self, page: u64) -> Result<bool> {
-        let mut state = self.lock_idle(page..page + 1);
+        let Some(mut state) = self.try_lock_idle(page) else { return Ok(false) };
         self.space.check()?;
         let Some(frame) = state.frames.frame_of(page) else {
             let most = state.runs.pages(page);
@@ -34,17 +35,17 @@ impl GuestEngine {
         if !planted!("guest: a page leaves although it is mapped again") {
             state.frames.note_store(frame);
         }
-        self.plane.map(&[(page, self.space.frame(frame))]);
-        Ok(true)
+        Ok(self.plane.map(&[(page, self.space.frame(frame))]))
     }
 
-    /// Answers a load or a flush of `page` that found no mapping: shows the bytes of its truth.
+    /// Answers a load or a flush of `page` that found no mapping: shows the bytes of its truth. A load stores nothing, so
+    /// it is answered while the pool stands still.
     ///
     /// # Errors
-    /// The errors of the disk.
+    /// The errors of the disk, and of the plane.
     pub fn read_fault(&self, page: u64) -> Result<()> {
         let mut bytes = [0; PAGE as usize];
-        let mut state = self.lock_idle(page..page + 1);
+        let mut state = self.lock_idle_reader(page);
         if let Some(frame) = state.frames.frame_of(page) {
             // The program may have stored there and not flushed yet (VP4).
             if !planted!("guest: a page is shown before its lines are durable") {
@@ -52,24 +53,22 @@ impl GuestEngine {
                 self.space.drain()?;
             }
             self.space.load(frame, 0, &mut bytes);
-            self.plane.fill(page, &bytes);
-            return Ok(());
+            return Ok(self.plane.fill(page, &bytes)?);
         }
         state.busy.insert(page);
         drop(state);
         let read = self.read_disk(page * PAGE, &mut bytes);
-        let mut state = self.lock();
+        let mut state = self.lock_reader();
         self.end_busy(&mut state, [page]);
         read?;
         state.counts.disk_read_bytes += PAGE;
-        self.plane.fill(page, &bytes);
-        Ok(())
+        Ok(self.plane.fill(page, &bytes)?)
     }
 
     /// Promotes `first` and up to `most` pages in all that follow each other on the disk. Returns false if no frame is
-    /// free.
+    /// free, if the pool stands still, or if the plane has no room.
     fn promote(&self, first: u64, most: u64) -> Result<bool> {
-        let mut state = self.lock_idle(first..first + 1);
+        let Some(mut state) = self.try_lock_idle(first) else { return Ok(false) };
         if state.frames.frame_of(first).is_some() {
             return Ok(true);
         }
@@ -88,27 +87,28 @@ impl GuestEngine {
         drop(state);
         let mut bytes = vec![0; run.len() * PAGE as usize];
         let read = self.read_disk(first * PAGE, &mut bytes);
-        let mut state = self.lock();
+        let mut state = self.lock_reader();
         self.end_busy(&mut state, run.iter().map(|one| one.page));
-        if let Err(error) = read {
+        // The pool may have been frozen in between (VR9).
+        if self.is_frozen() || read.is_err() {
             run.iter().for_each(|one| state.frames.put_back(one.frame));
-            return Err(error);
+            return read.map(|()| false);
         }
         state.counts.disk_read_bytes += bytes.len() as u64;
         let pages: Vec<(FramedPage, &[u8])> = run.iter().copied().zip(bytes.chunks(PAGE as usize)).collect();
-        self.publish(&mut state, &pages)?;
-        Ok(true)
+        self.publish(&mut state, &pages)
     }
 
-    /// Stores whole pages into free frames and makes them truths (VR3, VR2).
-    fn publish(&self, state: &mut EngineState, pages: &[(FramedPage, &[u8])]) -> Result<()> {
+    /// Stores whole pages into free frames, makes them truths and maps them (VR3, VR2). Returns false if the plane has no
+    /// room for the mappings.
+    fn publish(&self, state: &mut EngineState, pages: &[(FramedPage, &[u8])]) -> Result<bool> {
         pages.iter().for_each(|(one, bytes)| self.space.store(one.frame, 0, bytes));
         if !planted!("guest: a word says truth before the bytes are durable") {
             self.space.drain()?;
         }
         let map = || {
             let places: Vec<_> = pages.iter().map(|(one, _)| (one.page, self.space.frame(one.frame))).collect();
-            self.plane.map(&places);
+            self.plane.map(&places)
         };
         let words: Vec<_> = pages.iter().map(|(one, _)| (one.frame, FrameContent::Truth(one.page))).collect();
         if !planted!("guest: a page is mapped and its word not stored") {
@@ -116,8 +116,7 @@ impl GuestEngine {
         }
         words.iter().for_each(|(frame, content)| state.frames.set(*frame, *content));
         state.counts.promoted_pages += pages.len() as u64;
-        map();
-        Ok(())
+        Ok(map())
     }
 
     /// Makes copies truths again, in their frames (VR6).

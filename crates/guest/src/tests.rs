@@ -4,6 +4,8 @@ mod crashes;
 mod disk_model;
 mod engine_failures;
 pub(crate) mod guest_rig;
+mod mapped_program;
 mod pool_guest;
+mod region_rig;
 mod seeded;
 mod service;

@@ -27,6 +27,12 @@ impl ChangeGate {
         }
     }
 
+    /// Returns the result of `take`, called while the gate is open, or `None` while it is closed.
+    pub fn try_pass<T>(&self, take: impl FnOnce() -> T) -> Option<T> {
+        let taken = take();
+        (!self.is_closed.load(Ordering::Relaxed)).then_some(taken)
+    }
+
     /// Waits until the gate is open.
     #[cold]
     pub fn wait(&self) {

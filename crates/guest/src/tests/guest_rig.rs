@@ -128,8 +128,9 @@ pub(crate) struct PageTable {
 struct SharedTable(Arc<PageTable>);
 
 impl Plane for SharedTable {
-    fn map(&self, pages: &[(u64, u64)]) {
+    fn map(&self, pages: &[(u64, u64)]) -> bool {
         self.0.pages.lock().extend(pages.iter().map(|(page, at)| (*page, Mapping::Frame(*at))));
+        true
     }
 
     fn stage(&self, first: u64, count: u64) {
@@ -138,8 +139,13 @@ impl Plane for SharedTable {
         run_hooks(&self.0.rig, RaceMoment::Staged);
     }
 
-    fn fill(&self, page: u64, bytes: &[u8]) {
+    fn stage_all(&self) {
+        self.0.pages.lock().clear();
+    }
+
+    fn fill(&self, page: u64, bytes: &[u8]) -> ferrite_memory::Result<()> {
         self.0.pages.lock().insert(page, Mapping::Shown(bytes.to_vec()));
+        Ok(())
     }
 }
 

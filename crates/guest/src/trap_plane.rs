@@ -1,0 +1,112 @@
+//! The plane of a program whose own stores go to frames: a region of this process.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use ferrite_memory::{Span, TrapRegion, planted};
+use ferrite_pool::layout::PAGE;
+use parking_lot::Mutex;
+
+use crate::Result;
+use crate::frame_space::FrameSpace;
+use crate::plane::Plane;
+
+/// The region of a guest in this process. Nothing but the program writes to the guest while it is mapped.
+pub struct TrapPlane {
+    region: Arc<TrapRegion>,
+    mapped: Mutex<MappedPages>,
+    /// The number of mappings that the region may have (VP6).
+    mappings_max: usize,
+}
+
+impl TrapPlane {
+    /// Maps the region of the guest in `space`.
+    ///
+    /// # Errors
+    /// The errors of [`TrapRegion`].
+    pub(crate) fn new(space: &FrameSpace, mappings_max: usize) -> Result<Self> {
+        let mut region = TrapRegion::new(space.layout.size)?;
+        for run in space.frame_runs() {
+            region.add_source(run, space.memory().share(run)?)?;
+        }
+        Ok(Self { region: Arc::new(region), mapped: Mutex::default(), mappings_max })
+    }
+
+    /// Returns the region.
+    pub fn region(&self) -> &Arc<TrapRegion> {
+        &self.region
+    }
+}
+
+impl Plane for TrapPlane {
+    fn map(&self, pages: &[(u64, u64)]) -> bool {
+        let mut mapped = self.mapped.lock();
+        for run in pages.chunk_by(|one, next| (one.0 + 1, one.1 + PAGE) == *next) {
+            let span = Span::new(run[0].0 * PAGE, run.len() as u64 * PAGE);
+            let before = mapped.clone_run(run);
+            let seams = mapped.seams;
+            run.iter().for_each(|(page, at)| mapped.set(*page, Some(*at)));
+            let is_uncounted = planted!("guest: the mappings of a region are not counted");
+            let has_room = mapped.seams <= seams.max(self.mappings_max) || is_uncounted;
+            if !has_room || self.region.map(span, run[0].1).is_err() {
+                before.into_iter().for_each(|(page, at)| mapped.set(page, at));
+                return false;
+            }
+            self.region.wake(span);
+        }
+        true
+    }
+
+    fn stage(&self, first: u64, count: u64) {
+        // The region is changed without the lock: until the kernel's message is read (VP7).
+        let mut mapped = self.mapped.lock();
+        (first..first + count).for_each(|page| mapped.set(page, None));
+        drop(mapped);
+        self.region.stage(Span::new(first * PAGE, count * PAGE));
+    }
+
+    fn stage_all(&self) {
+        *self.mapped.lock() = MappedPages::default();
+        self.region.stage(Span::new(0, self.region.size()));
+    }
+
+    fn fill(&self, page: u64, bytes: &[u8]) -> ferrite_memory::Result<()> {
+        self.region.fill(page * PAGE, bytes)
+    }
+}
+
+/// The pages that are mapped to frames, each with the frame's address in the pool's memory.
+#[derive(Default)]
+struct MappedPages {
+    places: HashMap<u64, u64>,
+    /// Pages that begin another mapping of the kernel than the page before them.
+    seams: usize,
+}
+
+impl MappedPages {
+    fn is_seam(&self, page: u64) -> bool {
+        let place = |page| self.places.get(&page).copied();
+        page.checked_sub(1).and_then(place).map(|at| at + PAGE) != place(page)
+    }
+
+    fn seams_around(&self, page: u64) -> usize {
+        usize::from(self.is_seam(page)) + usize::from(self.is_seam(page + 1))
+    }
+
+    fn set(&mut self, page: u64, place: Option<u64>) {
+        let before = self.seams_around(page);
+        match place {
+            Some(at) => self.places.insert(page, at),
+            None => self.places.remove(&page),
+        };
+        self.seams = self.seams + self.seams_around(page) - before;
+    }
+
+    /// Returns the places that the pages of `run` have now.
+    fn clone_run(&self, run: &[(u64, u64)]) -> Vec<(u64, Option<u64>)> {
+        run.iter().map(|(page, _)| (*page, self.places.get(page).copied())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;
