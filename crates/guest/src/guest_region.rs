@@ -7,7 +7,7 @@
 //! ```
 
 use std::mem;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
@@ -103,10 +103,14 @@ impl RegionFaults {
 
     /// Answers accesses until the region is stopped. If the kernel reports no more faults, accesses wait: they never see
     /// bytes that are not the guest's.
-    fn answer_all(&self) {
+    ///
+    /// The thread is no user of the engine: the last user of the engine may stage pages, and then the region is stopped.
+    fn answer_all(faults: &Weak<Self>, region: &TrapRegion) {
         let _guard = AbortIfPanicking;
-        while let Ok(Some(fault)) = self.region.next_fault() {
-            self.answer(fault);
+        while let Ok(Some(fault)) = region.next_fault() {
+            if let Some(faults) = faults.upgrade() {
+                faults.answer(fault);
+            }
         }
     }
 
@@ -117,18 +121,18 @@ impl RegionFaults {
             let stepped = self.make_room();
             let mut waiting = self.waiting.lock();
             let pause = match stepped {
-                Ok(GuestStep::Worked) => Duration::ZERO,
                 Ok(GuestStep::Rests) => PAUSE,
-                Err(_) => RETRY,
+                _ => Duration::ZERO,
             };
             if let Err(error) = stepped {
                 waiting.failure = Some(error.to_string());
             }
-            let has_failed = waiting.failure.is_some();
-            let pause = if has_failed { RETRY } else { pause };
-            let rests = |waiting: &mut WaitingPages| !waiting.is_stopped && (has_failed || waiting.pages.is_empty());
+            let rests = |waiting: &mut WaitingPages| !waiting.is_stopped && waiting.pages.is_empty();
             self.changed.wait_while_for(&mut waiting, rests, pause);
-            waiting.failure = None;
+            if waiting.failure.is_some() {
+                self.changed.wait_while_for(&mut waiting, |waiting| !waiting.is_stopped, RETRY);
+                waiting.failure = None;
+            }
             if waiting.is_stopped {
                 return;
             }
@@ -152,8 +156,27 @@ impl Drop for AbortIfPanicking {
 /// While this lives the guest has no other user. Buffers of direct I/O do not belong into the region: the kernel may store
 /// into their frames after the pages left (TR2).
 pub struct GuestRegion {
+    // Ended in this order: a batch waits for the thread that answers (VP7).
+    batches: JoinAtEnd,
     faults: Arc<RegionFaults>,
-    threads: Vec<JoinHandle<()>>,
+    _answers: JoinAtEnd,
+}
+
+/// A thread that is joined when this is dropped.
+#[derive(Default)]
+struct JoinAtEnd(Option<JoinHandle<()>>);
+
+impl JoinAtEnd {
+    fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<Self> {
+        let thread = Builder::new().name(name.into()).spawn(work);
+        Ok(Self(Some(thread.map_err(|why| ferrite_memory::Error::io("starting a thread", why))?)))
+    }
+}
+
+impl Drop for JoinAtEnd {
+    fn drop(&mut self) {
+        self.0.take().map(JoinHandle::join);
+    }
 }
 
 impl GuestRegion {
@@ -168,17 +191,12 @@ impl GuestRegion {
         random: impl Fn() -> u16 + Send + Sync + 'static,
     ) -> Result<Self> {
         let faults = Arc::new(RegionFaults::open(pool, name, disk, random, TrapRegion::mappings_max() / 4 * 3)?);
-        let mut opened = Self { faults, threads: Vec::new() };
-        opened.start("guest-faults", RegionFaults::answer_all)?;
-        opened.start("guest-batches", RegionFaults::make_room_always)?;
+        let (weak, region) = (Arc::downgrade(&faults), Arc::clone(&faults.region));
+        let answers = JoinAtEnd::start("guest-faults", move || RegionFaults::answer_all(&weak, &region))?;
+        let mut opened = Self { batches: JoinAtEnd::default(), faults, _answers: answers };
+        let batches = Arc::clone(&opened.faults);
+        opened.batches = JoinAtEnd::start("guest-batches", move || batches.make_room_always())?;
         Ok(opened)
-    }
-
-    fn start(&mut self, name: &str, work: fn(&RegionFaults)) -> Result<()> {
-        let faults = Arc::clone(&self.faults);
-        let thread = Builder::new().name(name.into()).spawn(move || work(&faults));
-        self.threads.push(thread.map_err(|why| ferrite_memory::Error::io("starting a thread", why))?);
-        Ok(())
     }
 
     /// Returns the region.
@@ -201,10 +219,5 @@ impl Drop for GuestRegion {
     fn drop(&mut self) {
         self.faults.waiting.lock().is_stopped = true;
         self.faults.changed.notify_all();
-        // The batch thread may wait for the fault thread (VP7).
-        let batches = if self.threads.len() > 1 { self.threads.pop() } else { None };
-        let _ = batches.map(JoinHandle::join);
-        self.faults.region.stop();
-        let _ = self.threads.pop().map(JoinHandle::join);
     }
 }

@@ -38,9 +38,17 @@ impl TrapPlane {
     }
 }
 
+impl Drop for TrapPlane {
+    fn drop(&mut self) {
+        // Nothing stages any longer.
+        self.region.stop();
+    }
+}
+
 impl Plane for TrapPlane {
     fn map(&self, pages: &[(u64, u64)]) -> bool {
         let mut mapped = self.mapped.lock();
+        mapped.was_used = true;
         for run in pages.chunk_by(|one, next| (one.0 + 1, one.1 + PAGE) == *next) {
             let span = Span::new(run[0].0 * PAGE, run.len() as u64 * PAGE);
             let before = mapped.clone_run(run);
@@ -66,7 +74,13 @@ impl Plane for TrapPlane {
     }
 
     fn stage_all(&self) {
-        *self.mapped.lock() = MappedPages::default();
+        let mut mapped = self.mapped.lock();
+        if !mapped.was_used {
+            // Maybe no thread reads the kernel's messages yet (VP7).
+            return;
+        }
+        *mapped = MappedPages { was_used: true, ..MappedPages::default() };
+        drop(mapped);
         self.region.stage(Span::new(0, self.region.size()));
     }
 
@@ -81,6 +95,8 @@ struct MappedPages {
     places: HashMap<u64, u64>,
     /// Pages that begin another mapping of the kernel than the page before them.
     seams: usize,
+    /// Pages were mapped since the region was made.
+    was_used: bool,
 }
 
 impl MappedPages {

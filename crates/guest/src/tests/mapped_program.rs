@@ -168,6 +168,31 @@ fn canary_vp8_pages_that_stay_mapped_are_caught() {
     assert!(!has_regions() || !stands_still(Some("guest: pages stay mapped while the pool stands still")));
 }
 
+/// VP7, VP8: a region opens, is stored to and closes while another thread freezes the pool all the time.
+#[test]
+fn vp7_vp8_a_region_opens_and_closes_while_the_pool_is_frozen() {
+    if !has_regions() {
+        return;
+    }
+    let disk: Arc<dyn Disk> = Arc::new(RamDisk::new(DISK_BYTES));
+    let folder = RegionFolder::new();
+    folder.create(&disk);
+    let pool = open_pool(&folder.pool_path());
+    std::thread::scope(|scope| {
+        let rounds = scope.spawn(|| {
+            for round in 1..=8 {
+                let opened = GuestRegion::open(&pool, "g", Arc::clone(&disk), || 4).expect("it opens");
+                (0..9).for_each(|page| store(opened.region(), page * 9, round));
+            }
+        });
+        while !rounds.is_finished() {
+            drop(pool.freeze());
+        }
+    });
+    let engine = GuestEngine::open(&pool, "g", disk, Box::new(DirectPlane), || 4).expect("it opens");
+    assert!((0..9).all(|page| word(&engine, page * 9) == 8));
+}
+
 /// VP5: a store waits while the disk fails, and is made when it works again.
 #[test]
 fn vp5_a_store_waits_while_the_disk_fails() {
