@@ -30,7 +30,7 @@ use std::sync::atomic::AtomicU64;
 
 use crate::area::{Area, AreaPlan};
 use crate::mapped::find_backing;
-use crate::{Error, Result, Shared, Span, planted};
+use crate::{Backing, Error, Result, Shared, Span, planted};
 
 #[cfg(test)]
 mod tests;
@@ -51,12 +51,21 @@ pub struct TrapFault {
     pub is_store: bool,
 }
 
+/// Frames that a region can show.
+struct FrameSource {
+    /// Their place in the pool's memory.
+    span: Span,
+    area: Area,
+    /// The advice that makes the kernel map all pages of a range at once.
+    populate: i32,
+}
+
 /// A region whose faults this process answers.
 pub struct TrapRegion {
     // Unmapped in this order; the descriptor is closed afterwards (TR6).
     region: Area,
     blank: Area,
-    sources: Vec<(Span, Area)>,
+    sources: Vec<FrameSource>,
     dram: File,
     traps: TrapFd,
 }
@@ -102,7 +111,9 @@ impl TrapRegion {
             )));
         }
         let area = map_trapped(file, Span::new(shared.offset, span.len), found.flags)?;
-        self.sources.push((span, area));
+        // Reads map 16 pages of tmpfs at a time, writable. On DAX only a store makes a page writable.
+        let populate = if found.backing == Backing::Dax { libc::MADV_POPULATE_WRITE } else { libc::MADV_POPULATE_READ };
+        self.sources.push(FrameSource { span, area, populate });
         Ok(())
     }
 
@@ -134,13 +145,13 @@ impl TrapRegion {
     /// # Errors
     /// [`Error::Io`] if the kernel has no room for another mapping; nothing is changed.
     pub fn map(&self, span: Span, frames: u64) -> Result<()> {
-        let source = self.sources.iter().find(|(of, _)| of.at <= frames && frames + span.len <= of.at + of.len);
-        let (of, area) = source.expect("frames of a source");
-        let replaced = self.replace(span, area.base().wrapping_add((frames - of.at) as usize));
+        let has = |of: Span| of.at <= frames && frames + span.len <= of.at + of.len;
+        let source = self.sources.iter().find(|source| has(source.span)).expect("frames of a source");
+        let replaced = self.replace(span, source.area.base().wrapping_add((frames - source.span.at) as usize));
         replaced.map_err(|why| Error::io("mapping frames into a region", why))?;
         let place = self.base().wrapping_add(span.at as usize);
         // SAFETY: advice on pages of the region. If the kernel refuses, the first store to each page takes longer.
-        unsafe { libc::madvise(place.cast(), span.len as usize, libc::MADV_POPULATE_WRITE) };
+        unsafe { libc::madvise(place.cast(), span.len as usize, source.populate) };
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 use std::ops::Range;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::{PAGE, TrapFault, TrapRegion};
 use crate::planted::plant;
@@ -133,6 +134,21 @@ fn tr1_no_store_is_lost_while_pages_are_staged() {
     });
     assert!((0..6).all(|number| memory.load_word(number * PAGE) == ROUNDS));
     assert!(faults.len() > 6, "pages were staged in between");
+}
+
+#[test]
+fn tr5_a_stage_returns_behind_the_message_about_it() {
+    let Some((region, _memory)) = new_region() else { return };
+    std::thread::scope(|scope| {
+        let staging = scope.spawn(|| region.stage(page(4)));
+        std::thread::sleep(Duration::from_millis(5));
+        assert!(!staging.is_finished(), "no thread has read the message");
+        scope.spawn(|| {
+            let _stop = StopAtEnd(&region);
+            staging.join().expect("no panic");
+        });
+        assert_eq!(region.next_fault().expect("the kernel says"), None);
+    });
 }
 
 /// A store behind a load reaches the frame.
