@@ -5,7 +5,7 @@
 //!   blank    | DRAM ................................|     mapped and registered like the region; no thread uses it
 //!   sources  | frames ........ |                          frames of a pool; no thread uses these mappings
 //!
-//!   map     mremap of a part of a source over the region         fill    bytes to DRAM, then show them read-only
+//!   map     populate and mremap a part of a source               fill    bytes to DRAM, then show them read-only
 //!   stage   mremap of the blank mapping over the region          both mremaps leave their source mapped, and empty
 //! ```
 //!
@@ -20,6 +20,8 @@
 //! - TR6. The descriptor that reports faults is open until the region is unmapped: otherwise the kernel would answer
 //!   with zeros. Children that this process forks have none of the mappings. All mappings of one kind have equal flags,
 //!   so neighbours become one again.
+//! - TR7. No function here accesses a page of the region, nor lets the kernel access one: the thread that answers would
+//!   wait for itself. Only the program does, by [`TrapRegion::word`] and [`TrapRegion::base`].
 #![allow(unsafe_code, reason = "mappings that replace each other, and atomics in them")]
 
 use std::fs::{File, Permissions};
@@ -147,11 +149,12 @@ impl TrapRegion {
     pub fn map(&self, span: Span, frames: u64) -> Result<()> {
         let has = |of: Span| of.at <= frames && frames + span.len <= of.at + of.len;
         let source = self.sources.iter().find(|source| has(source.span)).expect("frames of a source");
-        let replaced = self.replace(span, source.area.base().wrapping_add((frames - source.span.at) as usize));
+        let from = source.area.base().wrapping_add((frames - source.span.at) as usize);
+        // The source's pages move along. Pages of the region itself may be staged meanwhile, and would fault (TR7).
+        // SAFETY: advice on a mapping of this value. If the kernel refuses, the first store to each page takes longer.
+        unsafe { libc::madvise(from.cast(), span.len as usize, source.populate) };
+        let replaced = self.replace(span, from);
         replaced.map_err(|why| Error::io("mapping frames into a region", why))?;
-        let place = self.base().wrapping_add(span.at as usize);
-        // SAFETY: advice on pages of the region. If the kernel refuses, the first store to each page takes longer.
-        unsafe { libc::madvise(place.cast(), span.len as usize, source.populate) };
         Ok(())
     }
 

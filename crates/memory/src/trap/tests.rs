@@ -1,5 +1,5 @@
-use std::ops::Range;
-use std::sync::atomic::Ordering;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::{PAGE, TrapFault, TrapRegion};
@@ -109,30 +109,37 @@ fn canary_tr2_a_page_that_stays_mapped_is_caught() {
     assert_ne!(faults_behind_stage(Some("trap: the last page stays mapped")), Some(true));
 }
 
-/// Threads count in pages of their own while another takes pages away all the time.
+/// TR1, TR7: threads count in pages of their own while another takes pages away all the time.
 #[test]
 fn tr1_no_store_is_lost_while_pages_are_staged() {
     let Some((region, memory)) = new_region() else { return };
-    const ROUNDS: u64 = 4000;
+    let is_done = AtomicBool::new(false);
+    let counted = Mutex::new([0; 6]);
     let faults = run(&region, &memory, || {
         std::thread::scope(|scope| {
-            let count = |own: Range<u64>| {
-                for round in 1..=ROUNDS {
-                    for number in own.clone() {
-                        assert_eq!(region.word(number * PAGE).fetch_add(1, Ordering::AcqRel), round - 1);
+            let (region, is_done, counted) = (&region, &is_done, &counted);
+            for number in [0, 3] {
+                scope.spawn(move || {
+                    let mut round = 0;
+                    while !is_done.load(Ordering::Relaxed) {
+                        for own in number..number + 3 {
+                            assert_eq!(region.word(own * PAGE).fetch_add(1, Ordering::AcqRel), round);
+                        }
+                        round += 1;
                     }
-                }
-            };
-            let writers = [scope.spawn(move || count(0..3)), scope.spawn(move || count(3..6))];
-            for first in (0..6).cycle() {
-                region.stage(Span::new(first * PAGE, (6 - first).min(3) * PAGE));
-                if writers.iter().all(std::thread::ScopedJoinHandle::is_finished) {
-                    break;
-                }
+                    counted.lock().expect("no panic")[number as usize..][..3].fill(round);
+                });
             }
+            for first in (0..6).cycle().take(300) {
+                region.stage(Span::new(first * PAGE, (6 - first).min(3) * PAGE));
+            }
+            is_done.store(true, Ordering::Relaxed);
         });
     });
-    assert!((0..6).all(|number| memory.load_word(number * PAGE) == ROUNDS));
+    assert_eq!(
+        [0, 1, 2, 3, 4, 5].map(|number| memory.load_word(number * PAGE)),
+        counted.into_inner().expect("no panic")
+    );
     assert!(faults.len() > 6, "pages were staged in between");
 }
 
