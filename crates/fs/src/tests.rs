@@ -42,10 +42,12 @@ mod support;
 mod tables;
 mod threads;
 mod tier_adoption;
+mod tier_copies;
 mod tier_crashes;
 mod tier_interleaved;
 mod tier_member_crashes;
 mod tier_recency;
+mod tier_rules;
 mod tier_upkeep;
 mod tiers;
 mod times;
@@ -149,6 +151,22 @@ bugs! {
     UnnotedLife = "fs: SSDs of a later life without notes",
     /// A segment is written behind a backup of the pool under the generation that the backup has (TI11).
     CopiedPool = "fs: SSD of a copied pool",
+    /// A segment that words name is written again (TI3).
+    ReusedSegment = "fs: segment with names is reused",
+    /// A page is evicted though it was stored to since it was chosen (TI5).
+    UnlookedVictim = "fs: victim without a second look",
+    /// What was read from an SSD is not compared with its check (TI7).
+    UncheckedSlot = "fs: unchecked slot",
+    /// Pages behind the end of a file go to an SSD (TI8).
+    AwayBehindEnd = "fs: pages behind the end away",
+    /// Segments are written however often that fails (TI12).
+    EndlessFailures = "fs: endless failures",
+    /// Segments of an SSD that grew are written before the table lists them (TI17).
+    EarlyGrowth = "fs: SSD grows before the table",
+    /// A stopped client holds back none of its files (TI21).
+    ForgottenLease = "fs: forgotten lease",
+    /// A segment that a backup copies is written (TI22).
+    UnheldSegment = "fs: held segment is free",
     /// A client that withdraws from a session keeps the pool's memory (FG10).
     KeptMemory = "fs: kept memory",
 }

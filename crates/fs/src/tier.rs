@@ -44,6 +44,8 @@
 //!   its own pages.
 //! - TI21. A stopped client holds back the pages of files that its session ever had a lease on, and no others. Files are
 //!   distinguished by their locks. A session is noted before its lease can be used.
+//! - TI22. A backup that copies SSDs has a hold. The freeze of the pool takes it: the stamps and the segments that words
+//!   name at that moment belong to the image. No held segment is written or trimmed until the hold ends, and no SSD leaves.
 
 pub(crate) mod clean_segments;
 pub(crate) mod destage;

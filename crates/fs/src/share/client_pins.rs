@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use ferrite_memory::barrier_abroad;
+use ferrite_memory::{barrier_abroad, planted};
 use ferrite_pool::grant::Process;
 use parking_lot::Mutex;
 
@@ -60,6 +60,7 @@ impl StripeSet {
 impl PinTable {
     /// Returns true if a thread of `session` may use pages of a file with the lock `stripe`. An unknown session may.
     fn may_use(&self, session: u64, stripe: u64) -> bool {
+        planted!("fs: forgotten lease" => return false);
         let is_leased = self.leased.get(&session).is_some_and(|leased| leased.has(stripe));
         is_leased || !self.processes.contains_key(&session)
     }

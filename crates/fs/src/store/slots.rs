@@ -157,7 +157,8 @@ impl SlotStore {
         let set = self.set();
         let end = set.end().max(1);
         let may_be = |segment: &SegmentNo| {
-            set.member_of(*segment).is_some_and(|member| member.is_writable()) && set.state(*segment).is_free()
+            let is_free = set.state(*segment).is_free() || planted!("fs: segment with names is reused");
+            set.member_of(*segment).is_some_and(|member| member.is_writable()) && is_free
         };
         // Those with old bytes come first: they need no trim then, and behind a sparse file the host has their space.
         let free = || (0..end).map(|step| SegmentNo((*cursor + step) % end)).filter(may_be);
@@ -193,7 +194,8 @@ impl SlotStore {
             Ok(()) => self.failures.store(0, Ordering::Relaxed),
             Err(error) => {
                 self.set.read().state(segment).is_bad.store(true, Ordering::SeqCst);
-                if self.failures.fetch_add(1, Ordering::Relaxed) + 1 >= FAILURES_MAX {
+                let failures = self.failures.fetch_add(1, Ordering::Relaxed) + 1;
+                if failures >= FAILURES_MAX && !planted!("fs: endless failures") {
                     *self.failure.lock() = Some(error.to_string());
                 }
             }
@@ -256,7 +258,8 @@ impl SlotStore {
                 let found = match &read {
                     Ok(bytes) => {
                         let bytes = &bytes[index * PAGE as usize..][..PAGE as usize];
-                        if page.has(bytes) { Ok(bytes.into()) } else { Err(self.damage(page.slot).to_string()) }
+                        let is_good = page.has(bytes) || planted!("fs: unchecked slot");
+                        if is_good { Ok(bytes.into()) } else { Err(self.damage(page.slot).to_string()) }
                     }
                     Err(why) => Err(why.to_string()),
                 };

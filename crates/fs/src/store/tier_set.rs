@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use ferrite_disk::{Disk, StatsDisk};
-use ferrite_memory::Memory;
+use ferrite_memory::{Memory, planted};
 
 use crate::format::segment::{SEGMENT_BYTES, SEGMENTS_AT, SegmentNo};
 use crate::format::slot_table::{OVERWRITTEN, SlotTable, SsdState, TierSsd};
@@ -84,8 +84,9 @@ pub(crate) struct SegmentState {
 impl SegmentState {
     /// Returns true if nothing needs the segment, and it can be written.
     pub fn is_free(&self) -> bool {
-        let kept = [&self.is_busy, &self.is_bad, &self.is_held];
-        self.used() == 0 && !kept.iter().any(|is_kept| is_kept.load(Ordering::SeqCst))
+        let is_kept = |kept: &AtomicBool| kept.load(Ordering::SeqCst);
+        let is_held = is_kept(&self.is_held) && !planted!("fs: held segment is free");
+        self.used() == 0 && !is_kept(&self.is_busy) && !is_kept(&self.is_bad) && !is_held
     }
 
     /// Returns true if another life of the pool overwrote what words name.

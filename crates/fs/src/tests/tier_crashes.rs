@@ -18,9 +18,9 @@ use crate::tier::{clean_segments, evict};
 use crate::{Allocate, FileSystem, Ino, Rename};
 
 /// Segments of the SSD.
-const SEGMENTS: u64 = 6;
+pub(super) const SEGMENTS: u64 = 6;
 
-fn geometry() -> Geometry {
+pub(super) fn geometry() -> Geometry {
     let base = LyingDisk::new(Geometry {
         size: SEGMENTS_AT + SEGMENTS * SEGMENT_BYTES,
         sector_bytes: 4096,
@@ -34,13 +34,13 @@ fn geometry() -> Geometry {
     base.geometry().clone()
 }
 
-fn open(world: &World) -> crate::Result<Arc<FileSystem>> {
+pub(super) fn open(world: &World) -> crate::Result<Arc<FileSystem>> {
     let pool = Pool::open(world.memory().clone(), BOOT)?.0;
     let opening = TierOpening { open: &|_| Ok(world.disk(0).clone()), nonce: 6 };
     FileSystem::open_tiered(Arc::new(pool), NAME, options(None), &opening)
 }
 
-fn new_world(model: Model) -> World {
+pub(super) fn new_world(model: Model) -> World {
     let memory = new_memory(model, POOL_BYTES);
     let world = World::new(memory, [LyingDisk::new(geometry())]);
     let pool = Pool::open(world.memory().clone(), BOOT).expect("it opens").0;
@@ -79,8 +79,13 @@ fn clean_sparse(fs: &FileSystem) {
     assert!(clean_segments::clean(fs, slots, &fs.tier).expect("nothing fails"), "none was cleaned");
 }
 
-static CASES: [Case; 19] = [
+static CASES: [Case; 20] = [
     whole("destage", usual, |fs| fs.drain_tier().expect("drained")),
+    mixed("append to a page, and evict it", clean, |fs| {
+        put(fs, at(fs, "a"), 4102, 100, 9);
+        fs.flush().expect("flushed");
+        send_away(fs);
+    }),
     whole("evict", clean, send_away),
     mixed("overwrite of clean pages, and evict", clean, |fs| {
         put(fs, at(fs, "big"), 6000, 9000, 9);
@@ -154,6 +159,11 @@ static CASES: [Case; 19] = [
 ];
 
 fn explore_case(case: &Case, model: Model) -> CrashReport {
+    explore_failing(case, model, u64::MAX)
+}
+
+/// Explores a case in which request `failing` to the SSD fails, counted from its start.
+fn explore_failing(case: &Case, model: Model, failing: u64) -> CrashReport {
     let world = new_world(model);
     let fs = open(&world).expect("it opens");
     (case.setup)(&fs);
@@ -161,11 +171,13 @@ fn explore_case(case: &Case, model: Model) -> CrashReport {
     // A read would bring in what is away, so another process reads it.
     let before = tree(&open(&world.kill(1)).expect("it opens")).expect("it reads");
     world.memory().forget_trace();
+    world.disk(0).fail_nth(world.disk(0).requests().saturating_add(failing));
     (case.run)(&fs);
     if fs.waits() {
         fs.flush().expect("nothing fails");
     }
     world.memory().mark(1);
+    world.disk(0).fail_nth(u64::MAX);
     let after = tree(&fs).expect("it reads");
     let images = if case.mixes { 24 } else { 8 };
     let options = ExploreOptions {
@@ -181,6 +193,7 @@ fn explore_case(case: &Case, model: Model) -> CrashReport {
     })
 }
 
+/// A crash forgets shadows, marks and cursors (TI6).
 #[test]
 fn ti_every_crash_of_what_the_tier_does_is_before_or_after_it() {
     for model in [Model::MAPPED, Model::FILE] {
@@ -190,6 +203,18 @@ fn ti_every_crash_of_what_the_tier_does_is_before_or_after_it() {
             println!("{report:?}");
             report.assert_clean();
         }
+    }
+}
+
+/// TI12: a request that fails leaves pages dirty, and a crash behind it loses nothing.
+#[test]
+fn ti12_every_crash_behind_a_failed_request_loses_nothing() {
+    let case = whole("destage beside a failure", usual, |fs| {
+        let _ = fs.drain_tier();
+        send_away(fs);
+    });
+    for failing in 0..4 {
+        explore_failing(&case, Model::MAPPED, failing).assert_clean();
     }
 }
 
@@ -210,6 +235,7 @@ fn canary_planted_bugs_of_the_tier_are_found() {
         (Bug::StoredPage, "overwrite of clean pages, and evict"),
         (Bug::NameBeforeBytes, "bring in"),
         (Bug::HastyTrim, "trim"),
+        (Bug::ReusedSegment, "reuse of a segment"),
     ] {
         assert!(is_found(bug, name), "{bug:?} was not found by {name:?}");
     }

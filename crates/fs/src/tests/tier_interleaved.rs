@@ -54,20 +54,33 @@ fn canary_pages_that_leave_beside_a_stopped_client_are_found() {
     assert_eq!(away_beside_a_stopped_client(Some(Bug::UnawaitedPins)), 2 * PAGES);
 }
 
-/// TI21: what a stopped client cannot use is free at once.
-#[test]
-fn ti21_pages_of_other_files_are_free_beside_a_stopped_client() {
+/// Frees pages of two files while a client stands still in a store to one of them. Returns how many pages wait then.
+fn waiting_beside_a_stopped_client(bug: Option<Bug>) -> u64 {
     let house = House::with_tier();
     let (leased, other) = (house.file("leased", &[1; 40_960]), house.file("other", &[2; 409_600]));
     let lease = Arc::new(house.client().lease(leased, LeaseAccess::Write).expect("leased"));
     let stopped = Stopped::at("fs: before store", &lease, |lease| lease.write(8192, &[9; 4096]));
     house.fs.allocate(other, 4096..409_600, Allocate::Punch).expect("punched");
     house.fs.allocate(leased, 4096..40_960, Allocate::Punch).expect("punched");
+    plant(bug);
     house.fs.space.drain_deferred_frees();
-    assert_eq!(house.fs.space.deferred_frees.count().0, 9, "only pages that the client may store to wait");
+    plant(None);
+    let waiting = house.fs.space.deferred_frees.count().0;
     stopped.go_on();
     house.fs.space.drain_deferred_frees();
     assert_eq!(house.fs.space.deferred_frees.count().0, 0);
+    waiting
+}
+
+/// TI21: only pages that a stopped client may store to wait; what it cannot use is free at once.
+#[test]
+fn ti21_pages_of_other_files_are_free_beside_a_stopped_client() {
+    assert_eq!(waiting_beside_a_stopped_client(None), 9);
+}
+
+#[test]
+fn canary_pages_of_a_stopped_client_that_are_free_are_found() {
+    assert_eq!(waiting_beside_a_stopped_client(Some(Bug::ForgottenLease)), 0);
 }
 
 /// A file that a client has open leaves the pool, and the lease stays.

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use ferrite_crash::{CrashReport, ExploreOptions, LyingDisk, Model, Points, World, explore};
-use ferrite_disk::Geometry;
+use ferrite_disk::{Access, Disk, Geometry};
 use ferrite_pool::Pool;
 
 use super::crash::{at, judge_opened, put, usual};
@@ -15,9 +15,12 @@ use crate::FileSystem;
 use crate::format::segment::{SEGMENT_BYTES, SEGMENTS_AT};
 use crate::store::tier_members::{TierDisk, TierOpening};
 
-fn disk() -> LyingDisk {
+/// Bytes of the first SSD before it grows.
+const FIRST_BYTES: u64 = SEGMENTS_AT + 4 * SEGMENT_BYTES;
+
+fn disk(segments: u64) -> LyingDisk {
     LyingDisk::new(Geometry {
-        size: SEGMENTS_AT + 4 * SEGMENT_BYTES,
+        size: SEGMENTS_AT + segments * SEGMENT_BYTES,
         sector_bytes: 4096,
         atomic_bytes: 4096,
         preferred_bytes: 4096,
@@ -56,7 +59,28 @@ fn remove(fs: &FileSystem, address: &str) {
     }
 }
 
-static CASES: [MemberCase; 3] = [
+/// The first SSD before it grew.
+struct SmallDisk(Arc<dyn Disk>);
+
+impl Disk for SmallDisk {
+    fn geometry(&self) -> Geometry {
+        Geometry { size: FIRST_BYTES, ..self.0.geometry() }
+    }
+
+    fn read(&self, at: u64, into: &mut [u8]) -> ferrite_memory::Result<()> {
+        self.0.read(at, into)
+    }
+
+    fn write(&self, at: u64, from: &[u8], access: Access) -> ferrite_memory::Result<()> {
+        self.0.write(at, from, access)
+    }
+
+    fn flush(&self) -> ferrite_memory::Result<()> {
+        self.0.flush()
+    }
+}
+
+static CASES: [MemberCase; 4] = [
     MemberCase {
         name: "add",
         has_both: false,
@@ -86,12 +110,29 @@ static CASES: [MemberCase; 3] = [
             0
         },
     },
+    MemberCase {
+        name: "grow",
+        has_both: false,
+        run: |fs, world| {
+            fs.tier_upkeep().grow_ssd("0", &ssd(world, 0).disk, 7).expect("grown");
+            // More than the first segments have room for.
+            for _ in 0..6 {
+                put(fs, at(fs, "big"), 0, 30 * 4096, 2);
+                fs.flush().expect("flushed");
+                send_away(fs);
+                // Segments that were written before are taken first.
+                fs.trim_tier(&mut |_| true).expect("trimmed");
+            }
+        },
+        end: |_, _| 1,
+    },
 ];
 
 fn explore_members(case: &MemberCase, model: Model) -> CrashReport {
-    let world = World::new(new_memory(model, POOL_BYTES), [disk(), disk()]);
+    let world = World::new(new_memory(model, POOL_BYTES), [disk(6), disk(4)]);
     let pool = Pool::open(world.memory().clone(), BOOT).expect("it opens").0;
-    FileSystem::add_tier(&pool, NAME, &[ssd(&world, 0)], None, 5).expect("added");
+    let small = TierDisk { disk: Arc::new(SmallDisk(ssd(&world, 0).disk)), ..ssd(&world, 0) };
+    FileSystem::add_tier(&pool, NAME, &[small], None, 5).expect("added");
     pool.close().expect("it closes");
     let fs = open(&world).expect("it opens");
     usual(&fs);
@@ -131,7 +172,7 @@ fn explore_members(case: &MemberCase, model: Model) -> CrashReport {
 }
 
 #[test]
-fn ti15_ti16_every_crash_of_a_change_of_ssds_loses_nothing() {
+fn ti15_ti16_ti17_every_crash_of_a_change_of_ssds_loses_nothing() {
     for model in [Model::MAPPED, Model::FILE] {
         for case in &CASES {
             println!("{} on {model:?}", case.name);
@@ -143,7 +184,7 @@ fn ti15_ti16_every_crash_of_a_change_of_ssds_loses_nothing() {
 }
 
 #[test]
-fn canary_ssds_that_join_or_leave_too_soon_are_found() {
+fn canary_ssds_that_join_leave_or_grow_too_soon_are_found() {
     for (bug, number) in [(Bug::EarlyUse, 0), (Bug::EarlyForget, 1)] {
         plant(Some(bug));
         let explored = catch_unwind(AssertUnwindSafe(|| explore_members(&CASES[number], Model::MAPPED)));

@@ -17,6 +17,7 @@ pub(crate) fn remove_ssd(files: &FileLayer, work: &TierWork, address: &str, prog
     files.refuse_if_read_only()?;
     let slots = files.slots.as_ref().ok_or(Error::Unsupported("the file system has no SSDs"))?;
     let _changing = slots.changing()?;
+    slots.ensure_not_held()?;
     let set = slots.set();
     let member = set.member_at(address)?;
     ensure_room(files, &set, member)?;

@@ -2,6 +2,8 @@
 //!
 //! A backup wants the hold before it freezes the pool. The freeze takes it: the segments that words name at that moment,
 //! and the stamps of the SSDs, belong to the image.
+//!
+//! The invariant TI22 (`tier.rs`) is kept here.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -37,14 +39,23 @@ impl SlotStore {
     /// Allows the next freeze to hold the slots that words name.
     ///
     /// # Errors
-    /// [`Error::Refused`] while another backup copies segments.
+    /// [`Error::Refused`] while another backup copies segments, or SSDs are added, grown or removed.
     pub fn want_hold(&self) -> Result<()> {
+        let _alone = self.changing()?;
         let mut hold = self.hold.0.lock();
         if !matches!(hold.0, HoldState::None) {
             return Err(Error::Refused("another backup copies the SSDs: let it end first".into()));
         }
         hold.0 = HoldState::Wanted;
         Ok(())
+    }
+
+    /// Refuses to let an SSD leave while a backup copies segments. The caller is the one that changes the SSDs.
+    pub fn ensure_not_held(&self) -> Result<()> {
+        match self.hold.0.lock().0 {
+            HoldState::None => Ok(()),
+            _ => Err(Error::Refused("a backup copies the SSDs: let it end first, or stop it".into())),
+        }
     }
 
     /// The pool stands still.
