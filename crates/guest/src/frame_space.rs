@@ -1,9 +1,11 @@
 //! The frames of a guest in the pool's memory, and their words.
 
+use std::sync::Weak;
+
 use ferrite_memory::{Memory, Scheme, Span};
 use ferrite_pool::holding::TagLease;
 use ferrite_pool::layout::PAGE;
-use ferrite_pool::{Result, Role, Stream};
+use ferrite_pool::{Freeze, Result, Role, Stream};
 
 use crate::frame_word::FrameContent;
 use crate::guest_header::GuestHeader;
@@ -19,6 +21,9 @@ pub(crate) trait GuestStore: Send + Sync {
 
     /// Waits until everything that this thread stored and flushed is durable. A failure ends all changes.
     fn drain(&self) -> Result<()>;
+
+    /// Freezes `engine` with the pool, if this process owns the pool. No backup runs while another process has a guest.
+    fn register_freezer(&self, engine: Weak<dyn Freeze>);
 }
 
 impl GuestStore for TagLease {
@@ -32,6 +37,10 @@ impl GuestStore for TagLease {
 
     fn drain(&self) -> Result<()> {
         self.drain()
+    }
+
+    fn register_freezer(&self, engine: Weak<dyn Freeze>) {
+        self.register_freezer(engine);
     }
 }
 
@@ -61,6 +70,11 @@ impl FrameSpace {
 
     pub fn memory(&self) -> &dyn Memory {
         self.store.memory()
+    }
+
+    /// Freezes `engine` with the pool, if this process owns the pool.
+    pub fn register_freezer(&self, engine: Weak<dyn Freeze>) {
+        self.store.register_freezer(engine);
     }
 
     /// Refuses after a failed persist.

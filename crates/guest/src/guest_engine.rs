@@ -7,6 +7,7 @@ use std::sync::Arc;
 use ferrite_disk::Disk;
 use ferrite_memory::planted;
 use ferrite_pool::disk_stamp::DISK_STAMP_BYTES;
+use ferrite_pool::holding::TagLease;
 use ferrite_pool::layout::PAGE;
 use ferrite_pool::{ChangeGate, Freeze, Pool};
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -60,24 +61,26 @@ impl GuestEngine {
         plane: Box<dyn Plane>,
         random: impl Fn() -> u16 + Send + Sync + 'static,
     ) -> Result<Arc<Self>> {
-        Self::open_with(pool, name, disk, random, |_| Ok(plane))
+        Self::open_with(pool.hold(name)?, |_| Ok(disk), random, |_| Ok(plane))
     }
 
-    /// As [`GuestEngine::open`], with the plane that `plane_of` makes for the guest's frames.
+    /// Opens the guest in the tag of `lease`, with the disk and the plane that the functions return for its frames.
+    ///
+    /// # Errors
+    /// As [`GuestEngine::open`], and those of the functions.
     pub(crate) fn open_with(
-        pool: &Arc<Pool>,
-        name: &str,
-        disk: Arc<dyn Disk>,
+        lease: TagLease,
+        disk_of: impl FnOnce(&FrameSpace) -> Result<Arc<dyn Disk>>,
         random: impl Fn() -> u16 + Send + Sync + 'static,
         plane_of: impl FnOnce(&FrameSpace) -> Result<Box<dyn Plane>>,
     ) -> Result<Arc<Self>> {
-        let lease = pool.hold(name)?;
-        let identity = GuestIdentity { pool: lease.uuid(), tag: lease.tag().generation, name: name.into() };
+        let tag = lease.tag();
+        let identity = GuestIdentity { pool: lease.uuid(), tag: tag.generation, name: tag.name.clone() };
         let space = FrameSpace::of(lease)?;
-        let plane = plane_of(&space)?;
+        let (disk, plane) = (disk_of(&space)?, plane_of(&space)?);
         let engine = Arc::new(Self::new(space, disk, plane, identity, random)?);
         let frozen: Arc<dyn Freeze> = Arc::clone(&engine) as _;
-        pool.register_freezer(Arc::downgrade(&frozen));
+        engine.space.register_freezer(Arc::downgrade(&frozen));
         engine.advance_tie()?;
         Ok(engine)
     }

@@ -12,12 +12,16 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use ferrite_disk::Disk;
-use ferrite_memory::{Span, TrapFault, TrapRegion};
+use ferrite_memory::{RegionPlace, Span, TrapFault, TrapRegion};
+use ferrite_owner::machine;
 use ferrite_pool::Pool;
+use ferrite_pool::holding::TagLease;
 use ferrite_pool::layout::PAGE;
 use parking_lot::{Condvar, Mutex};
 
 use crate::demote::GuestStep;
+use crate::frame_space::FrameSpace;
+use crate::lent_guest::{BorrowedGuest, borrow_tag, open_disk};
 use crate::open_guests::{PAUSE, RETRY};
 use crate::trap_plane::TrapPlane;
 use crate::{GuestEngine, RUN_PAGES, Result};
@@ -40,20 +44,20 @@ pub(crate) struct RegionFaults {
 }
 
 impl RegionFaults {
-    /// Opens the guest called `name` of `pool` with a region of at most `mappings_max` mappings.
+    /// Opens the guest in the tag of `lease`, with a region at `place`, if that is given, of at most `mappings_max` mappings.
     ///
     /// # Errors
     /// As [`GuestRegion::open`].
     pub fn open(
-        pool: &Arc<Pool>,
-        name: &str,
-        disk: Arc<dyn Disk>,
+        lease: TagLease,
+        disk_of: impl FnOnce(&FrameSpace) -> Result<Arc<dyn Disk>>,
         random: impl Fn() -> u16 + Send + Sync + 'static,
+        place: Option<RegionPlace>,
         mappings_max: usize,
     ) -> Result<Self> {
         let mut region = None;
-        let engine = GuestEngine::open_with(pool, name, disk, random, |space| {
-            let plane = TrapPlane::new(space, mappings_max)?;
+        let engine = GuestEngine::open_with(lease, disk_of, random, |space| {
+            let plane = TrapPlane::new(space, place, mappings_max)?;
             region = Some(Arc::clone(plane.region()));
             Ok(Box::new(plane))
         })?;
@@ -190,12 +194,36 @@ impl GuestRegion {
         disk: Arc<dyn Disk>,
         random: impl Fn() -> u16 + Send + Sync + 'static,
     ) -> Result<Self> {
-        let faults = Arc::new(RegionFaults::open(pool, name, disk, random, TrapRegion::mappings_max() / 4 * 3)?);
+        let mappings_max = TrapRegion::mappings_max() / 4 * 3;
+        Self::serve(RegionFaults::open(pool.hold(name)?, |_| Ok(disk), random, None, mappings_max)?, || ())
+    }
+
+    /// Maps the guest that `borrowed` describes: the owner of the pool is another process, which lends the guest (VG1).
+    ///
+    /// # Errors
+    /// As [`GuestRegion::open`]; [`GuestError::Refused`] if the owner refuses, or if the disk is neither a file nor a
+    /// device.
+    pub fn borrow(borrowed: BorrowedGuest<'_>) -> Result<Self> {
+        let lease = borrow_tag(borrowed.pool, borrowed.name)?;
+        let random = || machine::random() as u16;
+        let mappings_max = TrapRegion::mappings_max() / 4 * 3;
+        Self::serve(RegionFaults::open(lease, open_disk, random, borrowed.place, mappings_max)?, borrowed.begin)
+    }
+
+    /// Starts the threads that serve the region. Each calls `begin` first.
+    fn serve(faults: RegionFaults, begin: fn()) -> Result<Self> {
+        let faults = Arc::new(faults);
         let (weak, region) = (Arc::downgrade(&faults), Arc::clone(&faults.region));
-        let answers = JoinAtEnd::start("guest-faults", move || RegionFaults::answer_all(&weak, &region))?;
+        let answers = JoinAtEnd::start("guest-faults", move || {
+            begin();
+            RegionFaults::answer_all(&weak, &region);
+        })?;
         let mut opened = Self { batches: JoinAtEnd::default(), faults, _answers: answers };
         let batches = Arc::clone(&opened.faults);
-        opened.batches = JoinAtEnd::start("guest-batches", move || batches.make_room_always())?;
+        opened.batches = JoinAtEnd::start("guest-batches", move || {
+            begin();
+            batches.make_room_always();
+        })?;
         Ok(opened)
     }
 

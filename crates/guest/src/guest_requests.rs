@@ -37,6 +37,12 @@ pub enum GuestRequest {
         /// The name of the guest.
         name: String,
     },
+    /// Lends a guest to the calling process: a [`ferrite_pool::holding::Loan`], with the pool's memory and the words that
+    /// the owner shares.
+    Lend {
+        /// The name of the guest.
+        name: String,
+    },
     /// Flushes a guest and removes it.
     Remove {
         /// The name of the guest.
@@ -84,4 +90,6 @@ pub struct GuestReport {
     pub counts: Option<GuestCounts>,
     /// The error of the last batch, if it failed.
     pub why: Option<String>,
+    /// The process that has the guest as a region, if one has; its counts are not known here.
+    pub pid: Option<u32>,
 }

@@ -46,18 +46,13 @@ impl Service for GuestService {
     }
 
     fn start(&self, pool: &ServicePool<'_>) -> Result<Arc<dyn RunningService>, Failure> {
-        Ok(Arc::new(OpenGuests::new(
-            Arc::clone(pool.pool),
-            Arc::clone(pool.registry),
-            pool.running.clone(),
-            Arc::clone(&self.opener),
-        )))
+        Ok(Arc::new(OpenGuests::new(pool, Arc::clone(&self.opener))))
     }
 }
 
 impl RunningService for OpenGuests {
     fn call(&self, call: ServiceCall<'_>) -> Result<ServiceReply, Failure> {
-        let ServiceCall { request, view, progress, .. } = call;
+        let ServiceCall { caller, request, view, progress, .. } = call;
         let request: GuestRequest = parse(GUEST, request)?;
         view.map_or(Ok(()), |view| view.ensure_shared(&request.places()))?;
         match request {
@@ -65,6 +60,7 @@ impl RunningService for OpenGuests {
             GuestRequest::Create { name, size, pm_bytes, disk } => reply(&self.create(name, size, pm_bytes, &disk)?),
             GuestRequest::Stat { name } => reply(&self.stat(&name)?),
             GuestRequest::Flush { name } => reply(&self.flush(&name, progress)?),
+            GuestRequest::Lend { name } => self.lend(&name, caller),
             GuestRequest::Remove { name, lose } => reply(&self.remove(&name, lose, progress)?),
         }
     }

@@ -7,9 +7,15 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use ferrite_disk::Disk;
-use ferrite_owner::{ProgressCall, RunningServices, ServiceRegistry, machine, space_bytes};
+use ferrite_memory::planted;
+use ferrite_owner::services::reply;
+use ferrite_owner::{
+    ProgressCall, RunningServices, ServicePool, ServiceRegistry, ServiceReply, machine, space_bytes,
+};
+use ferrite_pool::grant::Process;
+use ferrite_pool::holding::Lent;
 use ferrite_pool::layout::CHUNK;
-use ferrite_pool::{Failure, FailureKind, Pool, Progress, Tag};
+use ferrite_pool::{Caller, Failure, FailureKind, Pool, Progress, Tag};
 use parking_lot::Mutex;
 
 use crate::demote::GuestStep;
@@ -77,18 +83,24 @@ pub struct OpenGuests {
     pool: Arc<Pool>,
     registry: Arc<ServiceRegistry>,
     running: Weak<RunningServices>,
+    boot_id: [u8; 16],
+    /// The reason if no other process may use the memory of the pool directly.
+    sees_all: Option<&'static str>,
     opener: Arc<DiskOpener>,
     open: Mutex<BTreeMap<String, Arc<OpenGuest>>>,
 }
 
 impl OpenGuests {
-    pub(crate) fn new(
-        pool: Arc<Pool>,
-        registry: Arc<ServiceRegistry>,
-        running: Weak<RunningServices>,
-        opener: Arc<DiskOpener>,
-    ) -> Self {
-        Self { pool, registry, running, opener, open: Mutex::default() }
+    pub(crate) fn new(at: &ServicePool<'_>, opener: Arc<DiskOpener>) -> Self {
+        Self {
+            pool: Arc::clone(at.pool),
+            registry: Arc::clone(at.registry),
+            running: at.running.clone(),
+            boot_id: at.boot_id,
+            sees_all: at.memory.sees_all,
+            opener,
+            open: Mutex::default(),
+        }
     }
 
     fn tags(&self) -> Vec<Arc<Tag>> {
@@ -117,6 +129,9 @@ impl OpenGuests {
             return Ok(Arc::clone(known));
         }
         let tag = self.tag(name)?;
+        if let Some(pid) = self.pool.user_of(&tag) {
+            return Err(Failure::busy(format!("the guest {name:?} is in use by process {pid}: end that first")));
+        }
         let address = disk_address(&self.pool, &tag).ok_or_else(|| {
             Failure::new(FailureKind::Damaged, format!("the guest {name:?} is damaged: run `ferrite pool check`"))
         })?;
@@ -149,13 +164,31 @@ impl OpenGuests {
             disk: disk_address(&self.pool, tag),
             counts: open.as_ref().map(|open| open.engine.counts()),
             why: open.and_then(|open| open.failure.lock().clone()),
+            pid: self.pool.user_of(tag),
         }
     }
 
-    /// Opens and describes the guest called `name`.
+    /// Describes the guest called `name`, and opens it unless another process has it.
     pub(crate) fn stat(&self, name: &str) -> Result<GuestReport, Failure> {
-        let _open = self.open(name)?;
-        Ok(self.report(&*self.tag(name)?))
+        let tag = self.tag(name)?;
+        if self.pool.user_of(&tag).is_none() {
+            self.open(name)?;
+        }
+        Ok(self.report(&tag))
+    }
+
+    /// Lends the guest called `name` to the process of `caller` (VG1).
+    pub(crate) fn lend(&self, name: &str, caller: &Caller) -> Result<ServiceReply, Failure> {
+        self.tag(name)?;
+        if let Some(why) = self.sees_all {
+            return Err(Failure::refused(format!("the guest {name:?} stays with the owner of its pool: {why}")));
+        }
+        if !planted!("guest: the owner keeps the guest that it lends open") {
+            self.close(name)?;
+        }
+        let Lent { loan, memory, words } =
+            self.pool.lend_served(name, GUEST_KIND, &Process::of(caller, self.boot_id))?;
+        Ok(ServiceReply { fds: vec![memory, words], ..reply(&loan)? })
     }
 
     /// Makes a guest.

@@ -4,6 +4,7 @@ mod crashes;
 mod disk_model;
 mod engine_failures;
 pub(crate) mod guest_rig;
+mod lent_region;
 mod mapped_program;
 mod pool_guest;
 mod region_rig;

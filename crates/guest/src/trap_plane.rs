@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use ferrite_memory::{Span, TrapRegion, planted};
+use ferrite_memory::{RegionPlace, Span, TrapRegion, planted};
 use ferrite_pool::layout::PAGE;
 use parking_lot::Mutex;
 
@@ -20,12 +20,12 @@ pub struct TrapPlane {
 }
 
 impl TrapPlane {
-    /// Maps the region of the guest in `space`.
+    /// Maps the region of the guest in `space`, at `place` if it is given.
     ///
     /// # Errors
     /// The errors of [`TrapRegion`].
-    pub(crate) fn new(space: &FrameSpace, mappings_max: usize) -> Result<Self> {
-        let mut region = TrapRegion::new(space.layout.size)?;
+    pub(crate) fn new(space: &FrameSpace, place: Option<RegionPlace>, mappings_max: usize) -> Result<Self> {
+        let mut region = TrapRegion::at(place, space.layout.size)?;
         for run in space.frame_runs() {
             region.add_source(run, space.memory().share(run)?)?;
         }

@@ -55,6 +55,19 @@ impl Area {
         Ok(Self { base, len, file, offset, flags: plan.flags, page_bytes: plan.page_bytes })
     }
 
+    /// Maps part of `file` over `place`.
+    ///
+    /// # Safety
+    /// What is mapped at `place` is the caller's to replace.
+    pub unsafe fn map_over(place: *mut u8, file: File, plan: &AreaPlan) -> io::Result<Self> {
+        let AreaPlan { span, rights, flags, page_bytes, wants_huge: _ } = *plan;
+        // SAFETY: the caller's promise.
+        let base = unsafe { map_at(place, &file, span, rights, flags | libc::MAP_FIXED)? };
+        // SAFETY: advice on the mapping just made; a refusal is harmless.
+        unsafe { libc::madvise(base.cast(), span.len as usize, libc::MADV_DONTDUMP) };
+        Ok(Self { base, len: span.len, file, offset: span.at, flags, page_bytes })
+    }
+
     #[inline]
     pub fn base(&self) -> *mut u8 {
         self.base

@@ -59,6 +59,6 @@ pub use scheme::Scheme;
 pub use span::Span;
 pub use stamp::stamp_ns;
 pub use survival::{Claim, Survival, Survives};
-pub use trap::{TrapFault, TrapRegion};
+pub use trap::{RegionPlace, TrapFault, TrapRegion};
 pub use words::{SHARED_WORDS_LINK, SharedWords};
 pub use worn::{Tally, Wear, WearUnit, Worn, WornPage};

@@ -62,6 +62,22 @@ struct FrameSource {
     populate: i32,
 }
 
+/// A range of addresses that a region may replace.
+pub struct RegionPlace {
+    base: usize,
+    len: u64,
+}
+
+impl RegionPlace {
+    /// Returns the range of `len` bytes from `base` on.
+    ///
+    /// # Safety
+    /// What is mapped there is the caller's to replace, until the region that gets the place is dropped.
+    pub unsafe fn new(base: *mut u8, len: u64) -> Self {
+        Self { base: base as usize, len }
+    }
+}
+
 /// A region whose faults this process answers.
 pub struct TrapRegion {
     // Unmapped in this order; the descriptor is closed afterwards (TR6).
@@ -79,6 +95,14 @@ impl TrapRegion {
     /// [`Error::Unsupported`] if the kernel or the rights of this process do not allow it, [`Error::Io`] if the system
     /// refuses for another reason.
     pub fn new(len: u64) -> Result<Self> {
+        Self::at(None, len)
+    }
+
+    /// As [`TrapRegion::new`], at `place` if it is given.
+    ///
+    /// # Errors
+    /// As [`TrapRegion::new`].
+    pub fn at(place: Option<RegionPlace>, len: u64) -> Result<Self> {
         let traps = TrapFd::open()?;
         // SAFETY: the name is a C string literal; the call makes a new descriptor.
         let fd = unsafe { libc::memfd_create(c"ferrite-region".as_ptr(), libc::MFD_CLOEXEC) };
@@ -89,13 +113,13 @@ impl TrapRegion {
         let dram = unsafe { File::from_raw_fd(fd) };
         let sized = dram.set_permissions(Permissions::from_mode(0o600)).and_then(|()| dram.set_len(len));
         sized.map_err(|why| Error::io(format!("sizing the memory of a region to {len} bytes"), why))?;
-        let map = || -> Result<Area> {
+        let map = |place| -> Result<Area> {
             let file = dram.try_clone().map_err(|why| Error::io("opening the memory of a region again", why))?;
-            let area = map_trapped(file, Span::new(0, len), libc::MAP_SHARED | libc::MAP_NORESERVE)?;
+            let area = map_trapped(file, place, Span::new(0, len), libc::MAP_SHARED | libc::MAP_NORESERVE)?;
             traps.register(area.base() as u64, len)?;
             Ok(area)
         };
-        let (region, blank) = (map()?, map()?);
+        let (region, blank) = (map(place)?, map(None)?);
         Ok(Self { region, blank, sources: Vec::new(), dram, traps })
     }
 
@@ -112,7 +136,7 @@ impl TrapRegion {
                 found.backing.name()
             )));
         }
-        let area = map_trapped(file, Span::new(shared.offset, span.len), found.flags)?;
+        let area = map_trapped(file, None, Span::new(shared.offset, span.len), found.flags)?;
         // Reads map 16 pages of tmpfs at a time, writable. On DAX only a store makes a page writable.
         let populate = if found.backing == Backing::Dax { libc::MADV_POPULATE_WRITE } else { libc::MADV_POPULATE_READ };
         self.sources.push(FrameSource { span, area, populate });
@@ -230,11 +254,19 @@ impl TrapRegion {
     }
 }
 
-/// Maps `span` of `file` for a region: no child has it.
-fn map_trapped(file: File, span: Span, flags: i32) -> Result<Area> {
+/// Maps `span` of `file` for a region, at `place` if it is given: no child has it.
+fn map_trapped(file: File, place: Option<RegionPlace>, span: Span, flags: i32) -> Result<Area> {
     let rights = libc::PROT_READ | libc::PROT_WRITE;
     let plan = AreaPlan { span, rights, flags, page_bytes: PAGE, wants_huge: false };
-    let area = Area::map(file, &plan).map_err(|why| Error::io(format!("mapping {} bytes", span.len), why))?;
+    let mapped = match place {
+        Some(place) => {
+            assert_eq!(place.len, span.len, "the place of the whole region");
+            // SAFETY: the promise of `RegionPlace::new`.
+            unsafe { Area::map_over(place.base as *mut u8, file, &plan) }
+        }
+        None => Area::map(file, &plan),
+    };
+    let area = mapped.map_err(|why| Error::io(format!("mapping {} bytes", span.len), why))?;
     if !planted!("trap: children have the region") {
         area.keep_from_children();
     }

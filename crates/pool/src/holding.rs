@@ -20,6 +20,9 @@
 //! - HO5. After a failed persist a lease refuses changes until the tag is leased again; a lease of the owner refuses
 //!   them until the pool is opened again.
 //! - HO6. A widening adds space to every part or to none, also after a crash; existing space stays, with its content.
+//! - HO7. A lease that outlives its owner ([`TagLease::outliving`]) refuses nothing when the owner ends. Only its holder
+//!   uses the tag until the grant ends, and the grant stays on the medium: a later owner neither lends the tag nor
+//!   allocates its pages.
 
 pub(crate) mod lease_words;
 mod loan;
@@ -31,7 +34,7 @@ mod tests;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use ferrite_memory::{Memory, Span};
+use ferrite_memory::{Memory, Span, planted};
 use parking_lot::Mutex;
 
 use crate::extent::{Role, Stream};
@@ -68,7 +71,7 @@ enum LeaseGround {
     /// This process owns the pool.
     Own(Arc<Pool>),
     /// The pool's owner has given a grant.
-    Lent { lease: Box<dyn Lease>, watch: LeaseWatch, poison: Poison },
+    Lent { lease: Box<dyn Lease>, watch: LeaseWatch, poison: Poison, outlives_owner: bool },
 }
 
 /// The right to a tag that the pool's owner lent to this process. Dropping it returns the tag.
@@ -116,8 +119,17 @@ impl TagLease {
     /// Returns the lease of a tag that the owner of the pool in `memory` lent to this process.
     pub fn lent(memory: Arc<dyn Memory>, lent: LentTag, lease: Box<dyn Lease>) -> Self {
         let LentTag { tag, uuid, session, watch } = lent;
-        let ground = LeaseGround::Lent { lease, watch, poison: Poison::default() };
+        let ground = LeaseGround::Lent { lease, watch, poison: Poison::default(), outlives_owner: false };
         Self { memory, tag: Mutex::new(tag), uuid, session, ground, _listed: None, lock: None }
+    }
+
+    /// Returns the lease, which the end of the pool's owner does not end (HO7).
+    #[must_use]
+    pub fn outliving(mut self) -> Self {
+        if let LeaseGround::Lent { outlives_owner, .. } = &mut self.ground {
+            *outlives_owner = !planted!("pool: a lease ends with its owner");
+        }
+        self
     }
 
     /// Keeps `lock`, the lock of the pool's file, for as long as this lives: the caller that opened the pool may close
@@ -167,7 +179,9 @@ impl TagLease {
     pub fn check_poison(&self) -> Result<()> {
         match &self.ground {
             LeaseGround::Own(pool) => pool.check_poison(),
-            LeaseGround::Lent { poison, watch, .. } => watch.check().and_then(|()| poison.check()),
+            LeaseGround::Lent { poison, watch, outlives_owner, .. } => {
+                watch.check(*outlives_owner).and_then(|()| poison.check())
+            }
         }
     }
 
@@ -227,7 +241,7 @@ impl TagLease {
         let changed = match &self.ground {
             LeaseGround::Own(pool) => widen(pool, &self.tag(), parts)?,
             LeaseGround::Lent { lease, watch, .. } => {
-                watch.check()?;
+                watch.check(false)?;
                 // It is not known whether any other failure changed the tag.
                 let lent = lease.widen(&self.tag(), parts).inspect_err(|error| {
                     if !matches!(error.kind(), FailureKind::Full | FailureKind::Limit) {

@@ -8,7 +8,7 @@ use ferrite_disk::{Access, Disk, Geometry};
 use ferrite_memory::{Memory, Span};
 use ferrite_pool::layout::PAGE;
 use ferrite_pool::tie::Generation;
-use ferrite_pool::{Extent, Role, Stream, Zone};
+use ferrite_pool::{Extent, Freeze, Role, Stream, Zone};
 use parking_lot::Mutex;
 
 use crate::frame_space::{FrameSpace, GuestStore};
@@ -103,6 +103,8 @@ impl GuestStore for RigStore {
     fn drain(&self) -> ferrite_pool::Result<()> {
         Ok(self.0.drain()?)
     }
+
+    fn register_freezer(&self, _engine: Weak<dyn Freeze>) {}
 }
 
 /// Returns the value that version `version` of a page has in its first word.

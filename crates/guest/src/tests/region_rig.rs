@@ -66,7 +66,7 @@ impl RegionFolder {
 
     /// Opens the guest with a region of at most `mappings_max` mappings. Nothing answers its faults yet.
     pub fn open(&self, disk: Arc<dyn Disk>, mappings_max: usize) -> Result<RegionFaults, GuestError> {
-        RegionFaults::open(&open_pool(&self.pool_path()), "g", disk, || 4, mappings_max)
+        RegionFaults::open(open_pool(&self.pool_path()).hold("g")?, |_| Ok(disk), || 4, None, mappings_max)
     }
 }
 

@@ -161,5 +161,7 @@ fn open_faults() -> Result<OwnedFd> {
         )));
     }
     // SAFETY: the descriptor is fresh and owned by nothing else.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    let faults = unsafe { OwnedFd::from_raw_fd(fd) };
+    // A copy, whose number any library that stands in for the C library's functions knows.
+    faults.try_clone().map_err(|why| Error::io("copying the descriptor of faults", why))
 }

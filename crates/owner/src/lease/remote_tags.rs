@@ -3,10 +3,10 @@
 use std::fmt;
 use std::fs::File;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use ferrite_memory::{Guard, MapOptions, Mapped, Memory, SharedWords};
+use ferrite_memory::{Guard, MapOptions, Mapped, Memory, SharedWords, planted};
 use ferrite_pool::grant::GrantId;
 use ferrite_pool::holding::{Lease, LeaseWatch, LentTag, Loan, Note, RoleSpace, TagLease, TagSpec};
 use ferrite_pool::{Error, Failure, FailureKind, Result, Tag};
@@ -26,7 +26,7 @@ use crate::{Error as OwnerError, OwnerClient, ProgressCall, ServiceRequest};
 pub struct RemoteTags {
     client: Mutex<OwnerClient>,
     guard: Guard,
-    name: String,
+    path: PathBuf,
     place: Option<OrphanFile>,
     memory: OnceLock<Arc<Mapped>>,
     board: OnceLock<Arc<SharedWords>>,
@@ -34,7 +34,7 @@ pub struct RemoteTags {
 
 impl fmt::Debug for RemoteTags {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RemoteTags").field("pool", &self.name).finish_non_exhaustive()
+        f.debug_struct("RemoteTags").field("pool", &self.path).finish_non_exhaustive()
     }
 }
 
@@ -42,8 +42,8 @@ impl RemoteTags {
     /// Returns the tags of the pool at `path`, whose owner `client` is connected to. The pool's memory is mapped with `guard`
     /// when a tag is held first.
     pub fn new(client: OwnerClient, guard: Guard, path: &Path) -> Self {
-        let (name, place) = (path.display().to_string(), OrphanFile::of(path));
-        Self { client: Mutex::new(client), guard, name, place, memory: OnceLock::new(), board: OnceLock::new() }
+        let (path, place) = (path.to_owned(), OrphanFile::of(path));
+        Self { client: Mutex::new(client), guard, path, place, memory: OnceLock::new(), board: OnceLock::new() }
     }
 
     /// The owner's process.
@@ -116,18 +116,38 @@ impl RemoteTags {
     /// As [`RemoteTags::remove`]; [`FailureKind::Limit`] if all grants of the pool are in use, [`Error::Medium`] if its memory
     /// cannot be mapped here.
     pub fn hold(self: &Arc<Self>, name: &str) -> Result<TagLease> {
+        self.hold_by(ServiceRequest::of(&LeaseRequest::Hold { name: name.into() }))
+    }
+
+    /// Holds the tag that the service lends by `request`: its answer is a [`Loan`], with the pool's memory and the shared
+    /// words.
+    ///
+    /// # Errors
+    /// As [`RemoteTags::hold`], and as the service says.
+    pub fn hold_by(self: &Arc<Self>, request: ServiceRequest<'_>) -> Result<TagLease> {
         // Grants of an earlier owner would keep the tag busy.
         self.place.map(orphans::take).into_iter().flatten().for_each(|id| self.give_back(id));
-        let (loan, fds) = self.ask::<Loan>(&LeaseRequest::Hold { name: name.into() })?;
+        let (loan, fds) = self.call::<Loan>(request, &mut |_| true)?;
         let id = loan.id;
         let (memory, lent) = self.enter(loan, fds).inspect_err(|_| self.give_back(id))?;
         let lease = GrantLease { tenant: Arc::clone(self), grant: Mutex::new(id) };
         Ok(TagLease::lent(memory, lent, Box::new(lease)))
     }
 
-    /// Releases a grant. If the owner has ended the next owner ends the grant.
+    /// Releases a grant. If the owner has ended, the present owner of the same pool releases it, or else the next one.
     fn give_back(&self, id: GrantId) {
-        let message = self.ask::<()>(&LeaseRequest::Release { id });
+        let mut message = self.ask::<()>(&LeaseRequest::Release { id });
+        let is_same_pool = || {
+            let has_place = self.place.is_some() && self.place == OrphanFile::of(&self.path);
+            has_place && !planted!("owner: only the lender ends a grant")
+        };
+        if matches!(message, Err(Error::OwnerEnded))
+            && is_same_pool()
+            && let Ok(client) = OwnerClient::connect(&self.path)
+        {
+            *self.client.lock() = client;
+            message = self.ask::<()>(&LeaseRequest::Release { id });
+        }
         // The owner has no such grant any more, or another thread ends it.
         let is_over = |error: &Error| matches!(error.kind(), FailureKind::NotFound | FailureKind::Busy);
         if let (Err(error), Some(place)) = (message, self.place)
@@ -148,7 +168,7 @@ impl RemoteTags {
         let memory = match self.memory.get() {
             Some(memory) => Arc::clone(memory),
             None => {
-                let options = MapOptions { guard: self.guard, name: self.name.clone(), ..MapOptions::default() };
+                let options = MapOptions { guard: self.guard, name: self.path.display().to_string(), ..MapOptions::default() };
                 let mapped = Arc::new(Mapped::map(File::from(file.ok_or_else(lost)?), &options)?);
                 Arc::clone(self.memory.get_or_init(|| mapped))
             }

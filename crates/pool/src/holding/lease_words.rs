@@ -108,10 +108,10 @@ impl LeaseWatch {
         self.word.store(other.word.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// Refuses if the grant is no longer valid (HO4).
+    /// Refuses if the grant is no longer valid (HO4), except that it may outlive the owner (HO7).
     #[inline]
-    pub(super) fn check(&self) -> Result<()> {
-        if !LivenessWord::is_alive(self.words.word(0)) {
+    pub(super) fn check(&self, outlives_owner: bool) -> Result<()> {
+        if !outlives_owner && !LivenessWord::is_alive(self.words.word(0)) {
             return Err(revoked("the process that owned the pool has ended"));
         }
         if self.words.word(self.word.load(Ordering::Relaxed)).load(Ordering::Acquire) != 0 {

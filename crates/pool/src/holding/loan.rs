@@ -101,6 +101,16 @@ impl Pool {
         lend(self, &tag, process)
     }
 
+    /// Lends the tag called `name`, of `kind`, to `process`. The caller is the service that serves the kind.
+    ///
+    /// # Errors
+    /// As [`Pool::hold`] and as [`Pool::lend`]; [`Error::WrongKind`] for a tag of another kind.
+    pub fn lend_served(self: &Arc<Self>, name: &str, kind: TagKind, process: &Process) -> Result<Lent> {
+        let (_listed, tag) = ListedTag::new(self, name, "the pool's owner")?;
+        tag.ensure_kind(kind)?;
+        lend(self, &tag, process)
+    }
+
     /// Ends the loan `id` of `process`.
     ///
     /// # Errors

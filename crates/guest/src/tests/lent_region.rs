@@ -1,0 +1,154 @@
+//! Guests that an owner lends to another process. Both ends are in this process, with a socket between them.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ferrite_disk::{Disk, FileDisk, FileDiskOptions};
+use ferrite_memory::Guard;
+use ferrite_memory::planted::plant;
+use ferrite_owner::{PoolAccess, PoolOwner, ServiceRegistry, ServiceRequest};
+use ferrite_pool::disk_stamp::DISK_STAMP_BYTES;
+use ferrite_pool::layout::{CHUNK, PAGE};
+use ferrite_pool::{Failure, FailureKind};
+
+use super::region_rig::{PAGES, RegionFolder, has_regions, load, store};
+use crate::{BorrowedGuest, GuestDiskPlace, GuestError, GuestRegion, GuestReport, GuestRequest, GuestService};
+
+/// A pool on tmpfs and the file of a guest's disk.
+struct LentRig(RegionFolder);
+
+impl LentRig {
+    /// Returns the pool, with the guest "g", and its owner.
+    fn new() -> (Self, Arc<PoolOwner>) {
+        let rig = Self(RegionFolder::new());
+        let disk = File::create_new(rig.disk_path()).expect("a file");
+        disk.set_len(PAGES * PAGE + DISK_STAMP_BYTES).expect("sized");
+        let owner = rig.own();
+        let disk = GuestDiskPlace { address: rig.disk_path().display().to_string(), path: PathBuf::new() };
+        let size = PAGES * PAGE;
+        let create = GuestRequest::Create { name: "g".into(), size, pm_bytes: Some(CHUNK), disk };
+        ask(&owner, &create).expect("created");
+        (rig, owner)
+    }
+
+    fn disk_path(&self) -> PathBuf {
+        self.0.path().join("disk")
+    }
+
+    /// Opens the pool as its owner.
+    fn own(&self) -> Arc<PoolOwner> {
+        let opener = |address: &str| match FileDisk::open(address.as_ref(), &FileDiskOptions::default()) {
+            Ok(disk) => Ok(Arc::new(disk) as Arc<dyn Disk>),
+            Err(why) => Err(why.to_string()),
+        };
+        let registry = Arc::new(ServiceRegistry::default().with(GuestService::new(Arc::new(opener))));
+        match PoolAccess::open(&self.0.pool_path(), &registry, Some(Guard::None)).expect("it opens") {
+            PoolAccess::Owner(owner) => owner,
+            PoolAccess::Client(_) => panic!("another process owns it"),
+        }
+    }
+
+    fn borrow(&self) -> Result<GuestRegion, GuestError> {
+        let pool = self.0.pool_path();
+        GuestRegion::borrow(BorrowedGuest { pool: &pool, name: "g", place: None, begin: || () })
+    }
+}
+
+fn ask(owner: &PoolOwner, request: &GuestRequest) -> Result<GuestReport, Failure> {
+    let reply = owner.call(ServiceRequest::of(request), &mut |_| true)?;
+    Ok(serde_json::from_value(reply.value).expect("understood"))
+}
+
+fn stat() -> GuestRequest {
+    GuestRequest::Stat { name: "g".into() }
+}
+
+fn flush() -> GuestRequest {
+    GuestRequest::Flush { name: "g".into() }
+}
+
+/// Ends `owner` as a kill does: the pool is not closed.
+fn kill(owner: Arc<PoolOwner>) {
+    drop(Arc::into_inner(owner).expect("alone").end().expect("ended"));
+}
+
+/// Borrows a guest that the owner has opened. Returns the owner's refusal, if it refuses.
+fn lend_an_open_guest(bug: Option<&'static str>) -> Option<String> {
+    let (_rig, owner) = LentRig::new();
+    ask(&owner, &stat()).expect("it opens");
+    let _planted = bug.map(plant);
+    let lent = owner.call(ServiceRequest::of(&GuestRequest::Lend { name: "g".into() }), &mut |_| true);
+    lent.err().map(|failure| failure.message)
+}
+
+#[test]
+fn canary_vg1_an_owner_that_keeps_its_engine_is_caught() {
+    let why = lend_an_open_guest(Some("guest: the owner keeps the guest that it lends open"));
+    assert!(why.is_some_and(|why| why.contains("in use by the pool's owner")));
+}
+
+/// VG1: while a process has the guest, nobody else opens it, and the refusals name the process.
+#[test]
+fn vg1_a_guest_has_one_engine() {
+    assert_eq!(lend_an_open_guest(None), None);
+    if !has_regions() {
+        return;
+    }
+    let (rig, owner) = LentRig::new();
+    let used = owner.running().open_disk(owner.pool(), "g").expect("a service has it").expect("it opens");
+    let refused = rig.borrow().err().expect("refused").to_string();
+    assert!(refused.contains("in use"), "{refused}");
+    drop(used);
+    let region = rig.borrow().expect("lent");
+    let pid = std::process::id();
+    assert_eq!(ask(&owner, &stat()).expect("described").pid, Some(pid));
+    for refused in [ask(&owner, &flush()).expect_err("refused").message, rig.borrow().err().expect("refused").to_string()]
+    {
+        assert!(refused.contains(&format!("in use by process {pid}")), "{refused}");
+    }
+    store(region.region(), 3, 33);
+    drop(region);
+    assert_eq!(ask(&owner, &flush()).expect("flushed").pid, None);
+}
+
+/// Stores into a lent guest before and after its owner ended, and ends the region under the next owner. Returns what failed.
+fn outlive(bug: Option<&'static str>) -> Result<(), String> {
+    let (rig, owner) = LentRig::new();
+    let planted = bug.map(plant);
+    let region = rig.borrow().expect("lent");
+    store(region.region(), 0, 100);
+    kill(owner);
+    region.engine().write(PAGE, &[7; PAGE as usize]).map_err(|error| error.to_string())?;
+    // Twice the frames, so that batches run.
+    (2..CHUNK / PAGE * 2).for_each(|page| store(region.region(), page, page + 100));
+    let owner = rig.own();
+    let refused = ask(&owner, &flush()).expect_err("refused");
+    assert_eq!(refused.kind, FailureKind::Busy, "{refused}");
+    assert_eq!(load(region.region(), 2), 102);
+    drop(region);
+    drop(planted);
+    ask(&owner, &flush()).map_err(|failure| failure.message)?;
+    let disk = std::fs::read(rig.disk_path()).expect("read");
+    for page in (0..CHUNK / PAGE * 2).filter(|page| *page != 1) {
+        let word = &disk[(page * PAGE) as usize..][..8];
+        assert_eq!(word, (page + 100).to_le_bytes(), "page {page}");
+    }
+    Ok(())
+}
+
+/// VG2, VG3 and HO7: the region goes on without an owner, and its grant ends with it.
+#[test]
+fn vg2_vg3_ho7_a_region_outlives_its_owner() {
+    assert!(!has_regions() || outlive(None) == Ok(()));
+}
+
+#[test]
+fn canary_vg2_a_lease_that_ends_with_its_owner_is_caught() {
+    assert!(!has_regions() || outlive(Some("pool: a lease ends with its owner")).is_err());
+}
+
+#[test]
+fn canary_vg3_a_grant_that_stays_is_caught() {
+    assert!(!has_regions() || outlive(Some("owner: only the lender ends a grant")).is_err());
+}
