@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn main() {
-    for part in ["preload", "fs-client", "fs", "owner", "pool", "disk", "memory"] {
+    for part in ["preload", "fs-client", "guest", "fs", "owner", "pool", "disk", "memory"] {
         println!("cargo::rerun-if-changed=../{part}/src");
         println!("cargo::rerun-if-changed=../{part}/Cargo.toml");
     }

@@ -51,6 +51,7 @@ mod planted;
 mod pools;
 mod programs;
 mod recorded;
+mod region_programs;
 mod renamed;
 mod samples;
 mod server;

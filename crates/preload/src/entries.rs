@@ -6,6 +6,7 @@
 mod descriptors;
 mod file_size;
 mod jumps;
+pub mod mappings;
 mod new_fds;
 mod prepared_calls;
 mod raw_syscall;
@@ -13,10 +14,10 @@ pub mod read_write;
 mod seek_flush;
 mod streams;
 #[cfg(test)]
-mod tests;
+pub mod tests;
 mod threads;
 mod transfer;
-mod user_change;
+pub mod user_change;
 mod vectors;
 
 use std::ffi::c_int;

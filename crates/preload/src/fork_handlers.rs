@@ -9,7 +9,7 @@ use std::ffi::c_int;
 use std::mem::ManuallyDrop;
 
 use crate::reentrancy::{self, ReentryGuard};
-use crate::{call_tally, deferred_drop, fd_table, known_files, own_fds, real, size_limit, wipe_mark};
+use crate::{call_tally, deferred_drop, fd_table, known_files, mapped_region, own_fds, real, size_limit, wipe_mark};
 
 thread_local! {
     static FORKING: Cell<Option<ManuallyDrop<ReentryGuard>>> = const { Cell::new(None) };
@@ -33,6 +33,7 @@ pub fn begin() {
     drop(ferrite_memory::pin());
     call_tally::begin();
     fd_table::make();
+    mapped_region::begin();
 }
 
 extern "C" fn prepare() {
@@ -42,11 +43,13 @@ extern "C" fn prepare() {
     let Some(inside) = inside else { return };
     known_files::freeze();
     deferred_drop::freeze();
+    mapped_region::freeze();
     FORKING.set(Some(ManuallyDrop::new(inside)));
 }
 
 extern "C" fn in_parent() {
     if let Some(inside) = FORKING.take() {
+        mapped_region::thaw();
         deferred_drop::thaw();
         known_files::thaw();
         drop(ManuallyDrop::into_inner(inside));
@@ -58,6 +61,7 @@ extern "C" fn in_child() {
     ferrite_memory::forget_other_threads();
     deferred_drop::forget_in_child();
     known_files::forget_in_child();
+    mapped_region::forget_in_child();
     own_fds::close_all();
     fd_table::reset_in_child();
     drop(ManuallyDrop::into_inner(inside));

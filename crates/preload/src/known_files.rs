@@ -19,7 +19,7 @@ use crate::{deferred_drop, fd_table, real, reentrancy, signals, wipe_mark};
 type MountsById = BTreeMap<u64, Option<Arc<FerriteMount>>>;
 
 /// A file: its device, which all mounts of its file system share and no other has while a file is open, and its inode.
-type FileId = (u64, u64);
+pub type FileId = (u64, u64);
 
 #[derive(Default)]
 struct KnownFiles {
@@ -94,6 +94,11 @@ fn may_be_ours(found: &libc::statx) -> bool {
 /// Queries the kernel's own knowledge of `fd`: no server is asked.
 fn asked(fd: c_int) -> Option<libc::statx> {
     statx(fd, libc::AT_STATX_DONT_SYNC, libc::STATX_TYPE | libc::STATX_INO | libc::STATX_MODE | MOUNT)
+}
+
+/// Returns the identity of the file of `fd`.
+pub fn id_of(fd: c_int) -> Option<FileId> {
+    asked(fd).map(|found| (libc::makedev(found.stx_dev_major, found.stx_dev_minor), found.stx_ino))
 }
 
 fn statx(fd: c_int, flags: c_int, what: c_uint) -> Option<libc::statx> {

@@ -41,6 +41,11 @@
 //!   connection of a pool when the call that made it so returns. An owner may admit it again. Rights beside the user do
 //!   not count.
 //!
+//! - LD10. A mapping of the file that stands for a guest (`ferrite guest run`) is the guest's whole region, or it fails
+//!   with a reason on standard error. No mapping of it shows other bytes, and no write to the file succeeds.
+//! - LD11. While the region is mapped, no call unmaps, moves or protects a part of it, removes its pages, maps something
+//!   over it, or changes the user: such a call fails. A child has no region, and may map it when its parent has ended.
+//!
 //! Not caught: system calls that bypass the C library's names (inline assembly) and close or copy a descriptor, use its
 //! offset, or make a child that shares it; limits on file sizes that another process sets; descriptors that another
 //! process takes (`pidfd_getfd`).
@@ -60,6 +65,7 @@ mod fork_handlers;
 mod fork_lock;
 mod known_files;
 mod leased_file;
+mod mapped_region;
 mod own_fds;
 mod real;
 mod reentrancy;

@@ -191,6 +191,11 @@ functions! {
     fn freopen(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE;
     fn popen(command: *const c_char, mode: *const c_char) -> *mut FILE;
     fn tmpfile() -> *mut FILE;
+    fn mmap(place: *mut c_void, len: size_t, rights: c_int, flags: c_int, fd: c_int, at: off_t) -> *mut c_void;
+    fn munmap(place: *mut c_void, len: size_t) -> c_int;
+    fn mprotect(place: *mut c_void, len: size_t, rights: c_int) -> c_int;
+    fn madvise(place: *mut c_void, len: size_t, advice: c_int) -> c_int;
+    fn mremap(place: *mut c_void, len: size_t, new: size_t, flags: c_int, new_place: *mut c_void) -> *mut c_void;
     fn _Fork() -> c_int;
     fn pthread_create(thread: *mut pthread_t, how: *const pthread_attr_t, begin: *mut c_void, a: *mut c_void) -> c_int;
     fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;

@@ -77,33 +77,44 @@ impl Aside {
         if self.run.is_empty() {
             return CommandPool::from(owner).hold(begun, stop, Until::Asked { backup });
         }
-        let mut running = None;
-        let begun = begun.and_then(|()| {
-            running = Some(self.start(owner.lock().path(), stop)?);
-            Ok(())
-        });
-        let held = CommandPool::from(owner).hold(begun, stop, Until::Done { backup });
-        let Some(status) = running.and_then(|ended| ended.recv().ok()) else { return held };
-        match held {
-            Err(why) if status.success() => Err(why),
-            held => {
-                held.err().iter().for_each(|why| remark!("ferrite: {}", why.text()));
-                std::process::exit(child::code(status))
-            }
+        let mut command = Command::new(&self.run[0]);
+        command.args(&self.run[1..]).env("FERRITE_POOL", owner.lock().path());
+        inherited::pass_on_sigpipe(&mut command);
+        hold_beside(owner, begun, stop, backup, command)
+    }
+}
+
+/// Holds the pool of `owner` while `command` runs, and ends with its exit status.
+pub fn hold_beside(
+    owner: Arc<PoolOwner>,
+    begun: Outcome,
+    stop: &Stop,
+    backup: Option<&Path>,
+    command: Command,
+) -> Outcome {
+    let mut running = None;
+    let begun = begun.and_then(|()| {
+        running = Some(start(command, stop)?);
+        Ok(())
+    });
+    let held = CommandPool::from(owner).hold(begun, stop, Until::Done { backup });
+    let Some(status) = running.and_then(|ended| ended.recv().ok()) else { return held };
+    match held {
+        Err(why) if status.success() => Err(why),
+        held => {
+            held.err().iter().for_each(|why| remark!("ferrite: {}", why.text()));
+            std::process::exit(child::code(status))
         }
     }
+}
 
-    /// Starts the command. The receiver gets its exit status when it ends.
-    fn start(&self, pool: &Path, stop: &Stop) -> Outcome<Receiver<ExitStatus>> {
-        let mut command = Command::new(&self.run[0]);
-        command.args(&self.run[1..]).env("FERRITE_POOL", pool);
-        inherited::pass_on_sigpipe(&mut command);
-        let name = in_line(Path::new(&self.run[0]));
-        let mut running = child::start(&mut command).map_err(|error| format!("starting {name}: {error}"))?;
-        let (sender, ended) = channel();
-        stop.when(move || _ = running.wait().map(|status| sender.send(status)))?;
-        Ok(ended)
-    }
+/// Starts `command`. The receiver gets its exit status when it ends.
+fn start(mut command: Command, stop: &Stop) -> Outcome<Receiver<ExitStatus>> {
+    let name = in_line(Path::new(command.get_program()));
+    let mut running = child::start(&mut command).map_err(|error| format!("starting {name}: {error}"))?;
+    let (sender, ended) = channel();
+    stop.when(move || _ = running.wait().map(|status| sender.send(status)))?;
+    Ok(ended)
 }
 
 /// Starts a server of the pool at `path` that outlives this process, and prints the server's announcement.

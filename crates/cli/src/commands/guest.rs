@@ -1,5 +1,6 @@
 //! `ferrite guest`.
 
+mod guest_run;
 mod new_guest;
 
 use clap::{Args, Subcommand};
@@ -12,6 +13,7 @@ use crate::outcome::Outcome;
 use crate::pool_argument::InPool;
 use crate::size;
 
+use guest_run::{GuestArguments, GuestRun};
 use new_guest::NewGuest;
 
 /// Virtual persistent memory: guests that are larger than their part of the pool
@@ -30,6 +32,8 @@ pub enum Guest {
     Stat(OneGuest),
     /// Write all pages that are newer than the disk to it; the disk then is the guest's image. Ctrl-C loses nothing
     Flush(OneGuest),
+    Run(GuestRun),
+    Arguments(GuestArguments),
     /// Flush a guest and remove it; refused while a client uses it. The disk keeps the data
     Remove(RemovedGuest),
 }
@@ -75,6 +79,8 @@ impl Guest {
                 let guest: GuestReport = command_pool::ask(&pool.path()?, GuestRequest::Flush { name }, None)?;
                 print(json, &guest, show_counts)
             }
+            Self::Run(program) => program.run(),
+            Self::Arguments(arguments) => arguments.run(),
             Self::Remove(RemovedGuest { guest: InPool { pool, words: GuestName { name } }, lose }) => {
                 command_pool::ask::<Value>(&pool.path()?, GuestRequest::Remove { name, lose }, None).map(drop)
             }
@@ -86,8 +92,9 @@ impl Guest {
 fn show_guest(guest: &GuestReport) -> String {
     let disk = guest.disk.as_deref().unwrap_or("a disk whose address is damaged");
     let why = guest.why.as_ref().map_or_else(String::new, |why| format!("  waits for its disk: {why}\n"));
+    let user = guest.pid.map_or_else(String::new, |pid| format!("  mapped by process {pid}\n"));
     format!(
-        "{:<20} {}, {} in the pool, on {disk}\n{why}",
+        "{:<20} {}, {} in the pool, on {disk}\n{user}{why}",
         guest.name,
         size::show(guest.size),
         size::show(guest.pm_bytes)
@@ -96,7 +103,7 @@ fn show_guest(guest: &GuestReport) -> String {
 
 /// Returns the description of a guest.
 fn show_counts(guest: &GuestReport) -> String {
-    let counts = guest.counts.unwrap_or_default();
+    let Some(counts) = guest.counts else { return show_guest(guest) };
     let pages = |count: u64| size::show(count * 4096);
     let state = format!(
         "  in the pool: {} newer than the disk, {} that the disk has too, {} free\n",

@@ -4,7 +4,7 @@ mod library;
 mod program;
 mod tally;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -48,6 +48,20 @@ pub struct Run {
     command: Vec<OsString>,
 }
 
+/// Makes the loader load the library into the program of `command` and its children.
+pub fn load_library(command: &mut Command) -> Result<(), String> {
+    command.envs(Trust::environment());
+    let library = library::place()?;
+    command.env("LD_PRELOAD", library::before_others(&library));
+    command.env(library::ASAN, library::beside_asan());
+    Ok(())
+}
+
+/// Returns why the library cannot be loaded into the program `name`, if it cannot.
+pub fn refusal(name: &OsStr) -> Option<&'static str> {
+    program::refusal(name)
+}
+
 impl Run {
     /// Runs the program. With --stat, returns after the program's end. Otherwise returns only if the program cannot be
     /// started.
@@ -56,11 +70,8 @@ impl Run {
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);
         inherited::pass_on_sigpipe(&mut command);
-        command.envs(Trust::environment());
-        match library::place() {
-            Ok(library) => {
-                command.env("LD_PRELOAD", library::before_others(&library));
-                command.env(library::ASAN, library::beside_asan());
+        match load_library(&mut command) {
+            Ok(()) => {
                 mount_notes::remark_not_direct(words);
                 program::print(&words[0]);
             }

@@ -155,6 +155,7 @@ pub const ALL: &[(&str, &[&str])] = &[
         &[
             "ferrite guest create /mnt/pmem/pool g --size 64G --pm 8G --disk /mnt/ssd/g.img",
             "ferrite disk attach /mnt/pmem/pool g           # the guest as /dev/ferrite/g",
+            "ferrite guest run /mnt/pmem/pool g -- PROGRAM {}  # or in a program's own memory",
             "ferrite guest stat g",
             "ferrite guest flush g                          # /mnt/ssd/g.img is its image then",
         ],
@@ -169,6 +170,15 @@ pub const ALL: &[(&str, &[&str])] = &[
     ("ferrite guest list", &["ferrite guest list", "ferrite guest list /mnt/pmem/pool --json"]),
     ("ferrite guest stat", &["ferrite guest stat g", "ferrite guest stat /mnt/pmem/pool g --json"]),
     ("ferrite guest flush", &["ferrite guest flush g"]),
+    (
+        "ferrite guest run",
+        &[
+            "ferrite guest run /mnt/pmem/pool g -- PROGRAM {}",
+            "ferrite guest run /mnt/pmem/pool g -- qemu-system-x86_64 -m 1G,slots=1,maxmem=66G $(ferrite guest arguments \
+             /mnt/pmem/pool g --for qemu) -hda root.img",
+        ],
+    ),
+    ("ferrite guest arguments", &["ferrite guest arguments /mnt/pmem/pool g --for qemu"]),
     (
         "ferrite guest remove",
         &["ferrite guest remove /mnt/pmem/pool g", "ferrite guest remove /mnt/pmem/pool g --lose 4096"],

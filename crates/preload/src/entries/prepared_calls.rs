@@ -99,8 +99,6 @@ before! {
     posix_fallocate64: tell;
     sendmsg: send_message;
     sendmmsg: send_messages;
-    mmap: map;
-    mmap64: map;
     execl: exec;
     execle: exec;
     execlp: exec;
@@ -185,10 +183,6 @@ pub fn send_all(messages: *const mmsghdr, count: usize) {
     for at in 0..count.min(SENT_MAX) {
         send_one(messages.wrapping_add(at).cast());
     }
-}
-
-fn map(passed: &CallArguments) {
-    map_with(passed.fd(4), passed.fd(3));
 }
 
 /// Prepares for a mapping of `fd`.

@@ -5,8 +5,8 @@
 
 use std::ffi::{c_int, c_long, c_uint, c_ulong};
 
-use super::prepared_calls::{before_confinement, clone_with, map_with, send_all, send_one, surrender_fd};
-use super::{descriptors, entry, file_size, new_fds, read_write, seek_flush, user_change, vectors};
+use super::prepared_calls::{before_confinement, clone_with, send_all, send_one, surrender_fd};
+use super::{descriptors, entry, file_size, mappings, new_fds, read_write, seek_flush, user_change, vectors};
 use crate::{fork_handlers, known_files, real};
 
 entry! { syscall, (number: c_long, a: c_long, b: c_long, c: c_long, d: c_long, e: c_long, f: c_long) -> c_long {
@@ -22,7 +22,7 @@ entry! { syscall, (number: c_long, a: c_long, b: c_long, c: c_long, d: c_long, e
 }}
 
 /// Does a call that has an entry of its own here.
-unsafe fn by_name(number: c_long, [a, b, c, d, ..]: [c_long; 6]) -> Option<c_long> {
+unsafe fn by_name(number: c_long, [a, b, c, d, e, f]: [c_long; 6]) -> Option<c_long> {
     let (fd, len) = (a as c_int, c as usize);
     // SAFETY: the program's own arguments, which the system call shares.
     Some(unsafe {
@@ -53,6 +53,15 @@ unsafe fn by_name(number: c_long, [a, b, c, d, ..]: [c_long; 6]) -> Option<c_lon
             libc::SYS_pidfd_getfd => new_fds::pidfd_getfd(a as c_int, b as c_int, c as c_uint).into(),
             libc::SYS_setrlimit => seek_flush::setrlimit(a as c_uint, b as _).into(),
             libc::SYS_prlimit64 => seek_flush::prlimit(a as _, b as c_uint, c as _, d as _).into(),
+            libc::SYS_mmap => {
+                mappings::mmap(a as _, b as usize, c as c_int, d as c_int, e as c_int, f).addr() as c_long
+            }
+            libc::SYS_munmap => mappings::munmap(a as _, b as usize).into(),
+            libc::SYS_mprotect => mappings::mprotect(a as _, b as usize, c as c_int).into(),
+            libc::SYS_madvise => mappings::madvise(a as _, b as usize, c as c_int).into(),
+            libc::SYS_mremap => {
+                mappings::mremap(a as _, b as usize, len, d as c_int, e as _).addr() as c_long
+            }
             libc::SYS_fcntl => descriptors::fcntl(fd, b as c_int, c as c_ulong).into(),
             _ => return None,
         }
@@ -63,7 +72,7 @@ unsafe fn by_name(number: c_long, [a, b, c, d, ..]: [c_long; 6]) -> Option<c_lon
 const FORBID: [c_uint; 2] = [libc::SECCOMP_SET_MODE_STRICT, libc::SECCOMP_SET_MODE_FILTER];
 
 /// Prepares for the other calls.
-fn prepare(number: c_long, [a, b, c, d, e, _]: [c_long; 6]) {
+fn prepare(number: c_long, [a, b, c, ..]: [c_long; 6]) {
     match number {
         libc::SYS_fork | libc::SYS_vfork => fork_handlers::before_copy(),
         libc::SYS_clone => clone_with(a as c_int),
@@ -78,7 +87,6 @@ fn prepare(number: c_long, [a, b, c, d, e, _]: [c_long; 6]) {
         libc::SYS_sendmsg => send_one(b as _),
         libc::SYS_sendmmsg => send_all(b as _, c as c_uint as usize),
         libc::SYS_fallocate => known_files::query_size(a as c_int),
-        libc::SYS_mmap => map_with(e as c_int, d as c_int),
         libc::SYS_sendfile | libc::SYS_copy_file_range | libc::SYS_splice | libc::SYS_preadv2 | libc::SYS_pwritev2 => {
             // Whichever of them are descriptors.
             for fd in [a, b, c] {

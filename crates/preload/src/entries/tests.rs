@@ -28,6 +28,12 @@ struct Opened {
     it: Arc<Description>,
 }
 
+/// Creates the table of descriptors, as the loading of the library does.
+pub fn make_table() {
+    static TABLE: Once = Once::new();
+    TABLE.call_once(fd_table::make);
+}
+
 impl Opened {
     fn new() -> Self {
         Self::of(tempfile::tempfile().expect("a file"), libc::O_RDWR)
@@ -40,8 +46,7 @@ impl Opened {
     }
 
     fn of(file: fs::File, flags: c_int) -> Self {
-        static TABLE: Once = Once::new();
-        TABLE.call_once(fd_table::make);
+        make_table();
         let known = Arc::new(LeasedFile::new(Arc::new(FerriteMount::nowhere()), 1, false));
         let it = Arc::new(Description::new(known, flags));
         fd_table::put(file.as_raw_fd(), Arc::clone(&it));

@@ -9,7 +9,8 @@ use std::ffi::{c_int, c_long};
 use libc::uid_t;
 
 use super::entry;
-use crate::{fd_table, known_files, own_fds, real, reentrancy, wipe_mark};
+use crate::real::FailureValue;
+use crate::{fd_table, known_files, mapped_region, own_fds, real, reentrancy, wipe_mark};
 
 const ROOT: uid_t = 0;
 
@@ -36,7 +37,11 @@ pub fn is_change(number: c_long) -> bool {
 
 /// Runs `call`, which may change the user. A program that can be root again has lost nothing, nor has one whose user
 /// stays.
-pub fn changed_by<T>(call: impl FnOnce() -> T) -> T {
+pub fn changed_by<T: FailureValue>(call: impl FnOnce() -> T) -> T {
+    if mapped_region::is_mapped() {
+        mapped_region::refuse(c"a change of the user", "unmap the region first");
+        return T::FAILED;
+    }
     let before = users();
     let done = call();
     let after = users();

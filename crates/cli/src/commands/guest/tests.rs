@@ -11,7 +11,10 @@ fn a_guest_is_shown_with_where_its_pages_are() {
         disk: Some("/mnt/g.img".into()),
         counts: Some(GuestCounts { truth_frames: 256, copy_frames: 512, waits: 3, ..GuestCounts::default() }),
         why: Some("no space left".into()),
+        pid: None,
     };
+    let mapped = GuestReport { counts: None, pid: Some(77), ..guest.clone() };
+    assert!(show_counts(&mapped).contains("mapped by process 77") && !show_counts(&mapped).contains("free"));
     let text = show_counts(&guest);
     for part in
         ["64 MiB, 8 MiB in the pool, on /mnt/g.img", "1 MiB newer", "2 MiB that", "3 writes", "waits for its disk"]

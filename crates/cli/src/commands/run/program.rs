@@ -15,10 +15,14 @@ const SET_GROUP: u32 = 0o2010;
 
 /// Prints why the program `name` itself runs through the mount, if it does.
 pub fn print(name: &OsStr) {
-    let Some(path) = found(Path::new(name)) else { return };
-    if let Some(why) = refuses(&path, DEEP) {
+    if let Some(why) = refusal(name) {
         remark!("ferrite run: {} runs through the mount: {why}", name.display());
     }
+}
+
+/// Returns why the library cannot be loaded into the program `name`, if it cannot.
+pub fn refusal(name: &OsStr) -> Option<&'static str> {
+    refuses(&found(Path::new(name))?, DEEP)
 }
 
 /// Returns the path of a program. A name with a slash is a path; other names are looked up in PATH.
