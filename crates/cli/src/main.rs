@@ -38,9 +38,10 @@ use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use ferrite_daemon::registry;
+use ferrite_owner::ServiceRegistry;
 use ferrite_pool::Trust;
 
-use commands::{bench, cache, disk, down, fs, guest, pool, run, sim, status, tag, up, wal};
+use commands::{bench, cache, completions, disk, down, fs, guest, man, pool, run, sim, status, tag, up, wal};
 use outcome::{Failure, Outcome};
 
 /// Durable storage at memory speed: one pool of persistent memory, served to everything that people already use.
@@ -103,6 +104,8 @@ enum Command {
     BenchWorker(bench::BenchWorker),
     #[command(subcommand)]
     Sim(sim::Sim),
+    Completions(completions::Completions),
+    Man(man::Man),
 }
 
 /// A parsed command line.
@@ -113,10 +116,15 @@ enum Understood {
     Described(TrustArguments, described::DescribedCommand),
 }
 
+/// Returns the whole tree of commands, with the subcommands of `services`.
+fn program(services: &ServiceRegistry) -> clap::Command {
+    help::prepared(described::with_services(Arguments::command(), services))
+}
+
 /// Reads this process's command line.
 fn understood() -> clap::error::Result<Understood> {
     let services = registry();
-    let mut command = help::prepared(described::with_services(Arguments::command(), &services));
+    let mut command = program(&services);
     let mut found = command.try_get_matches_from_mut(std::env::args_os())?;
     let path = help::path(&found);
     let understood = match described::found(&found, &services) {
@@ -166,6 +174,8 @@ impl Command {
             Self::Bench(bench) => bench.run(),
             Self::BenchWorker(worker) => worker.run(),
             Self::Sim(sim) => sim.run(),
+            Self::Completions(completions) => completions.run(),
+            Self::Man(man) => man.run(),
         }
     }
 }

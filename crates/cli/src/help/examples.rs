@@ -318,4 +318,13 @@ pub const ALL: &[(&str, &[&str])] = &[
             "ferrite sim convert lackey.txt accesses.zst --as compact",
         ],
     ),
+    (
+        "ferrite completions",
+        &[
+            "ferrite completions bash > ~/.local/share/bash-completion/completions/ferrite",
+            "ferrite completions fish > ~/.config/fish/completions/ferrite.fish",
+            "ferrite completions zsh > _ferrite             # in a folder of $fpath",
+        ],
+    ),
+    ("ferrite man", &["ferrite man ~/.local/share/man/man1           # then `man ferrite-up`"]),
 ];
