@@ -22,7 +22,8 @@ struct Section {
 }
 
 /// Keys that only a pool that cannot be defragmented prints, or a pool whose server was killed.
-const RARE: [&str; 9] = [
+const RARE: [&str; 10] = [
+    "machine[].advice",
     "files[].path",
     "files[].bytes",
     "left[].tag",
@@ -121,6 +122,7 @@ fn the_page_tells_what_is_printed_no_more_and_no_less() {
     of_guests(&mut page, &at);
     of_logs(&mut page, &at);
     of_simulators(&mut page, &at);
+    page.tells("Doctor", &json(&["doctor", &at(""), "--time", "1ms"]));
     let words = ["bench", "pace", "--quick", "--only", "asked", "--output", "out", "--json"];
     page.tells("Experiment", &parsed(&run(ferrite().args(words).current_dir(folder.path()))));
     page.is_whole();

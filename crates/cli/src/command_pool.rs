@@ -23,6 +23,7 @@ use crate::host;
 use crate::medium::MediumArguments;
 use crate::outcome::{Failure, Outcome, and_then_cleared};
 use crate::prefault::Prefault;
+use crate::service_manager::{self, Watchdog};
 use crate::size;
 use crate::stop::{self, Asked, Stop};
 
@@ -238,10 +239,14 @@ impl CommandPool {
             PoolAccess::Owner(owner) => owner,
             PoolAccess::Client(client) => return hold_theirs(client, stop),
         };
+        service_manager::notify(service_manager::READY);
+        let watchdog = Watchdog::start(Arc::downgrade(&owner))?;
         let prefault = Prefault::start(&owner);
         await_end(&owner, stop, until)?;
         drop(prefault);
+        service_manager::notify(service_manager::STOPPING);
         take_all_away(&owner, stop);
+        drop(watchdog);
         remark_dirty(&owner);
         owner.stop_listening()?;
         close(owner)

@@ -6,6 +6,7 @@ pub mod bench;
 pub mod cache;
 pub mod completions;
 pub mod disk;
+pub mod doctor;
 pub mod down;
 pub mod fs;
 pub mod guest;

@@ -23,6 +23,7 @@ mod nbd_addresses;
 mod outcome;
 mod pool_argument;
 mod prefault;
+mod service_manager;
 mod serving_processes;
 mod size;
 mod source;
@@ -41,7 +42,7 @@ use ferrite_daemon::registry;
 use ferrite_owner::ServiceRegistry;
 use ferrite_pool::Trust;
 
-use commands::{bench, cache, completions, disk, down, fs, guest, man, pool, run, sim, status, tag, up, wal};
+use commands::{bench, cache, completions, disk, doctor, down, fs, guest, man, pool, run, sim, status, tag, up, wal};
 use outcome::{Failure, Outcome};
 
 /// Durable storage at memory speed: one pool of persistent memory, served to everything that people already use.
@@ -104,6 +105,7 @@ enum Command {
     BenchWorker(bench::BenchWorker),
     #[command(subcommand)]
     Sim(sim::Sim),
+    Doctor(doctor::Doctor),
     Completions(completions::Completions),
     Man(man::Man),
 }
@@ -174,6 +176,7 @@ impl Command {
             Self::Bench(bench) => bench.run(),
             Self::BenchWorker(worker) => worker.run(),
             Self::Sim(sim) => sim.run(),
+            Self::Doctor(doctor) => doctor.run(),
             Self::Completions(completions) => completions.run(),
             Self::Man(man) => man.run(),
         }

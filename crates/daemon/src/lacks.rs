@@ -10,14 +10,18 @@ use ferrite_owner::paths::quoted;
 
 const FUSERMOUNT: &str = "fusermount3";
 const SET_USER: u32 = 0o4000;
-/// The bit of CAP_SYS_ADMIN in a set of capabilities.
-const ADMINISTRATOR: u64 = 1 << 21;
+/// The requirement that root lacks in a container.
+const ADMINISTRATOR_MISSING: &str =
+    "the right to mount (CAP_SYS_ADMIN) is missing: start the container with `--cap-add SYS_ADMIN`";
 
 /// Returns a line for each missing requirement, and no lines if this user can mount.
 pub fn to_mount() -> Vec<String> {
-    let is_root = machine::user().is_ok_and(|(user, _)| user == 0);
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let rights = if is_root { administrator(&status) } else { fusermount(found(FUSERMOUNT).as_deref(), &status) };
+    let rights = match machine::user() {
+        _ if ferrite_fuse::has_administrator(&status) => None,
+        Ok((0, _)) => Some(ADMINISTRATOR_MISSING.into()),
+        _ => fusermount(found(FUSERMOUNT).as_deref(), &status),
+    };
     FUSE.missing().into_iter().chain(rights).collect()
 }
 
@@ -25,14 +29,6 @@ pub fn to_mount() -> Vec<String> {
 pub fn to_mount_in_line() -> Option<String> {
     let missing = to_mount();
     (!missing.is_empty()).then(|| missing.join("; "))
-}
-
-/// Returns the requirement that root lacks: root mounts by itself, and needs CAP_SYS_ADMIN.
-fn administrator(status: &str) -> Option<String> {
-    let effective = field(status, "CapEff:").and_then(|bits| u64::from_str_radix(bits, 16).ok());
-    let lacks = effective.is_some_and(|bits| bits & ADMINISTRATOR == 0);
-    lacks
-        .then(|| "the right to mount (CAP_SYS_ADMIN) is missing: start the container with `--cap-add SYS_ADMIN`".into())
 }
 
 /// Returns the requirement that another user lacks: users mount by `program`, which is set-user-id root.

@@ -20,7 +20,7 @@ pub struct MountSpec<'a> {
     pub rest: &'a str,
 }
 
-/// Mounts on `point` as root, without `fusermount`. Returns the FUSE connection.
+/// Mounts on `point` with the right to mount, without `fusermount`. Returns the FUSE connection.
 ///
 /// # Errors
 /// Returns the kernel's error.
@@ -80,8 +80,22 @@ fn unmount_by(point: &Path, flags: libc::c_int) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Returns true if this process runs as root, and so may mount.
+/// Returns true if this process runs as root.
 pub fn is_root() -> bool {
     // SAFETY: the call only returns a number.
     unsafe { libc::geteuid() == 0 }
+}
+
+/// Returns true if this process mounts by itself: as root, or with CAP_SYS_ADMIN, as a service has it.
+pub fn may_mount() -> bool {
+    is_root() || std::fs::read_to_string("/proc/thread-self/status").is_ok_and(|status| has_administrator(&status))
+}
+
+/// The bit of CAP_SYS_ADMIN in a set of capabilities.
+const ADMINISTRATOR: u64 = 1 << 21;
+
+/// Returns true if `status`, the text of a process's `/proc/PID/status`, has CAP_SYS_ADMIN in effect.
+pub fn has_administrator(status: &str) -> bool {
+    let bits = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    bits.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).is_some_and(|bits| bits & ADMINISTRATOR != 0)
 }

@@ -1,8 +1,8 @@
 //! The folder of a mount, held by a descriptor while the kernel mounts on it or unmounts from it.
 //!
-//! - MF1. Root mounts and unmounts at a folder that it has opened. On the way there it follows a symbolic link only if
-//!   the link belongs to root or to this process's user. So no other user redirects the mount, before or while it is
-//!   made.
+//! - MF1. A process with the right to mount works at a folder that it has opened. On the way there it follows a symbolic
+//!   link only if the link belongs to root or to this process's user. So no other user redirects the mount, before or
+//!   while it is made.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -20,7 +20,7 @@ use rustix::process::geteuid;
 
 use super::KIND;
 use ferrite_fuse::MountEntry;
-use ferrite_fuse::{self as fuse, is_root};
+use ferrite_fuse::{self as fuse, may_mount};
 
 /// The kernel's limit of symbolic links on one path.
 const LINKS_MAX: u32 = 40;
@@ -66,14 +66,14 @@ impl MountFolder {
     }
 }
 
-/// Refuses an absolute path that leads root through another user's symbolic link, before folders are made there (MF1).
+/// Refuses an absolute path that leads this process through another user's symbolic link, before folders are made there (MF1).
 /// Ignores other faults of the path.
 ///
 /// # Errors
 /// If the path leads through such a link.
 pub fn ensure_own_links(path: &Path) -> io::Result<()> {
     match walk(path, Links::Trusted) {
-        Err(why) if is_root() && why.raw_os_error().is_none() => Err(why),
+        Err(why) if may_mount() && why.raw_os_error().is_none() => Err(why),
         _ => Ok(()),
     }
 }
@@ -179,11 +179,11 @@ pub(super) fn mounts_at(point: &Path) -> impl Iterator<Item = MountEntry> {
     MountEntry::seen_by("self").unwrap_or_default().into_iter().filter(move |mount| mount.point == point)
 }
 
-/// Unmounts from `point`, a path as the kernel lists it. Root unmounts only a mount that `is_it` accepts. If `lazily`,
+/// Unmounts from `point`, a path as the kernel lists it. By its own right a process unmounts only a mount that `is_it` accepts. If `lazily`,
 /// the mount leaves the tree now and ends with its last user.
 pub(super) fn unmount(point: &Path, lazily: bool, is_it: impl Fn(&MountEntry) -> bool) -> io::Result<()> {
-    if is_root() {
-        return unmount_as_root(point, lazily, is_it);
+    if may_mount() {
+        return unmount_by_right(point, lazily, is_it);
     }
     let mut program = Command::new("fusermount3");
     program.arg("-u").args(lazily.then_some("-z")).arg("--").arg(point);
@@ -197,7 +197,7 @@ pub(super) fn unmount(point: &Path, lazily: bool, is_it: impl Fn(&MountEntry) ->
 }
 
 /// Unmounts by a descriptor of the folder above (MF1): a descriptor of the mount would keep the mount busy.
-fn unmount_as_root(point: &Path, lazily: bool, is_it: impl Fn(&MountEntry) -> bool) -> io::Result<()> {
+fn unmount_by_right(point: &Path, lazily: bool, is_it: impl Fn(&MountEntry) -> bool) -> io::Result<()> {
     let (Some(above), Some(name)) = (point.parent(), point.file_name()) else {
         return Err(io::Error::other("nothing of ferrite is mounted on the root folder"));
     };

@@ -15,7 +15,7 @@ use fuser::{BackgroundSession, Config, Filesystem, INodeNo, MountOption, Notifie
 
 use ferrite_fuse::MountEntry;
 use ferrite_fuse::PanicGuard;
-use ferrite_fuse::{self as fuse, is_root};
+use ferrite_fuse::{self as fuse, may_mount};
 
 mod attributes;
 mod backlog;
@@ -132,7 +132,7 @@ impl Mounted {
     /// If the kernel refuses, or if a live server has a file system mounted on `point`. Nothing is mounted then.
     pub fn start(fs: &Arc<FileSystem>, point: &Path, options: &MountOptions) -> io::Result<Self> {
         clear_stale(point)?;
-        if !is_root() {
+        if !may_mount() {
             let point = resolved(point);
             refuse_another(mounts_at(&point).find(|mount| mount.kind == KIND))?;
             let fuse_fs = PanicGuard(FuseFs::new(Arc::clone(fs), options));
@@ -143,7 +143,7 @@ impl Mounted {
         Self::start_on(fs, &MountFolder::open(point)?, options)
     }
 
-    /// Mounts `fs` on an open folder, as root (MF1).
+    /// Mounts `fs` on an open folder, with the right to mount (MF1).
     fn start_on(fs: &Arc<FileSystem>, folder: &MountFolder, options: &MountOptions) -> io::Result<Self> {
         refuse_another(folder.mounted()?.filter(|mount| mount.kind == KIND))?;
         let fuse_fs = PanicGuard(FuseFs::new(Arc::clone(fs), options));

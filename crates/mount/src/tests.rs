@@ -26,7 +26,8 @@ use ferrite_memory::planted::{PlantedBug, plant_in_process, plant_in_process_wit
 use ferrite_memory::{MapOptions, Mapped};
 
 use super::folder::MountFolder;
-use super::{MountOptions, Mounted, NotUnmounted, is_root};
+use super::{MountOptions, Mounted, NotUnmounted};
+use ferrite_fuse::is_root;
 pub(crate) use bugs::Bug;
 
 /// How long the kernel may take to forget.

@@ -1,6 +1,6 @@
 //! `ferrite completions`.
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Command, ValueEnum};
 use clap_complete::aot::{Shell, generate};
 use ferrite_daemon::registry;
 
@@ -30,7 +30,16 @@ impl Completions {
             CompletedShell::Fish => Shell::Fish,
         };
         let mut script = Vec::new();
-        generate(shell, &mut crate::program(&registry()), "ferrite", &mut script);
+        generate(shell, &mut shown(&crate::program(&registry())), "ferrite", &mut script);
         super::write(&String::from_utf8(script)?).map(drop)
     }
+}
+
+/// Returns `program` without its hidden commands, which the scripts would offer.
+fn shown(program: &Command) -> Command {
+    let commands = program.get_subcommands().filter(|command| !command.is_hide_set());
+    Command::new("ferrite")
+        .version(env!("CARGO_PKG_VERSION"))
+        .args(program.get_arguments().cloned())
+        .subcommands(commands.cloned())
 }

@@ -318,6 +318,7 @@ pub const ALL: &[(&str, &[&str])] = &[
             "ferrite sim convert lackey.txt accesses.zst --as compact",
         ],
     ),
+    ("ferrite doctor", &["ferrite doctor", "ferrite doctor /var/lib", "ferrite doctor /dev/shm --json"]),
     (
         "ferrite completions",
         &[

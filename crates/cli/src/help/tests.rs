@@ -100,7 +100,7 @@ fn emulation_and_write_schemes_are_for_long_help() {
 }
 
 /// Commands that use no pool, or whose first word is not the pool.
-const OTHERS: [&str; 13] = [
+const OTHERS: [&str; 14] = [
     "ferrite up",
     "ferrite status",
     "ferrite pool create",
@@ -112,6 +112,7 @@ const OTHERS: [&str; 13] = [
     "ferrite sim llc",
     "ferrite sim ftl",
     "ferrite sim convert",
+    "ferrite doctor",
     "ferrite completions",
     "ferrite man",
 ];
