@@ -94,26 +94,24 @@ impl RunningService for OpenCaches {
     fn metrics(&self) -> Vec<Metric> {
         let all = self.all_stats();
         let sum = |of: &dyn Fn(&CacheStats) -> u64| all.iter().map(of).sum::<u64>();
-        let metric = |name: &str, help: &str, value: u64| Metric {
-            name: format!("cache_{name}"),
-            help: format!("{help}, of all open caches"),
-            value: value as f64,
-        };
+        let about = |help: &str| format!("{help}, of all open caches");
+        let gauge = |name: &str, help: &str, value: u64| Metric::gauge(name, &about(help)).of(value);
+        let counter = |name: &str, help: &str, value: u64| Metric::counter(name, &about(help)).of(value);
         vec![
-            metric("dirty_bytes", "Bytes newer than on the disks", sum(&|it| it.bytes.dirty)),
-            metric("clean_bytes", "Bytes on SSDs that the disks have too", sum(&|it| it.bytes.clean)),
-            metric("single_bytes", "Dirty bytes with one copy instead of two", sum(&|it| it.bytes.single)),
-            metric("lost_bytes", "Dirty bytes of which no copy can be read", sum(&|it| it.bytes.lost)),
-            metric("read_hits", "Blocks read from buffers and SSDs", sum(&|it| it.hits.read_buffer + it.hits.read_ssd)),
-            metric("read_misses", "Blocks read from disks", sum(&|it| it.misses)),
-            metric("destaged_blocks", "Dirty blocks written to disks", sum(&|it| it.destage.pages)),
-            metric(
-                "ssd_written_bytes",
+            gauge("cache_dirty_bytes", "Bytes newer than on the disks", sum(&|it| it.bytes.dirty)),
+            gauge("cache_clean_bytes", "Bytes on SSDs that the disks have too", sum(&|it| it.bytes.clean)),
+            gauge("cache_single_bytes", "Dirty bytes with one copy instead of two", sum(&|it| it.bytes.single)),
+            gauge("cache_lost_bytes", "Dirty bytes of which no copy can be read", sum(&|it| it.bytes.lost)),
+            counter("cache_read_hits_total", "Blocks read from buffers and SSDs", sum(&|it| it.hits.read_buffer + it.hits.read_ssd)),
+            counter("cache_read_misses_total", "Blocks read from disks", sum(&|it| it.misses)),
+            counter("cache_destaged_blocks_total", "Dirty blocks written to disks", sum(&|it| it.destage.pages)),
+            counter(
+                "cache_ssd_written_bytes_total",
                 "Bytes written to SSDs since they joined",
                 sum(&|it| it.ssds.iter().map(|ssd| ssd.written_bytes).sum()),
             ),
-            metric(
-                "ssd_errors",
+            counter(
+                "cache_ssd_errors_total",
                 "Requests of SSDs that failed and blocks that did not match their sums",
                 sum(&|it| it.ssds.iter().map(|ssd| ssd.errors + ssd.mismatches).sum()),
             ),

@@ -26,12 +26,12 @@ pub use fault_disk::{
     Faults,
 };
 pub use file_disk::{FileDisk, FileDiskOptions};
-pub use queue::{LayeredQueue, Queue, QueueLayer, Wait};
+pub use queue::{LayeredQueue, NotedRequest, Queue, QueueLayer, Wait};
 pub use ram_disk::RamDisk;
 pub use read_only_disk::ReadOnlyDisk;
 pub use ready_event::{Alarm, ReadyEvent};
 pub use sim_disk::{Clock, SimDisk, VirtualClock, WriteCache};
 pub use sim_hdd::{HddDisk, HddProfile};
 pub use sim_ssd::{ReclaimWork, SsdDisk, SsdProfile, SsdTranslation};
-pub use stats_disk::{DiskStats, StatsDisk};
+pub use stats_disk::{DiskStats, StatsDisk, TIMED_OPS};
 pub use trace_disk::{Trace, TraceDisk, TraceFormat};

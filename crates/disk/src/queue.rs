@@ -22,7 +22,7 @@ pub(crate) mod tests;
 
 pub(crate) use caller_queue::queue_to;
 pub(crate) use layered_queue::RequestNotes;
-pub use layered_queue::{LayeredQueue, QueueLayer};
+pub use layered_queue::{LayeredQueue, NotedRequest, QueueLayer};
 
 /// How long [`Queue::collect`] waits for a first completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

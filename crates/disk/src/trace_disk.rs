@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::{Access, Completion, Disk, Geometry, LayeredQueue, Op, Queue, QueueLayer, Request, Run, Zeroing};
+use crate::{Access, Completion, Disk, Geometry, LayeredQueue, NotedRequest, Op, Queue, QueueLayer, Request, Run, Zeroing};
 use ferrite_memory::{Error, Result, Span};
 
 /// How a trace is written.
@@ -152,8 +152,8 @@ impl<C: Fn() -> u64 + Send + Sync> QueueLayer for Arc<RequestTrace<C>> {
         Ok(())
     }
 
-    fn complete(&mut self, op: Op, touched: Span, completion: &mut Completion) {
-        self.end(op, touched, &completion.result);
+    fn complete(&mut self, request: NotedRequest, completion: &mut Completion) {
+        self.end(request.op, request.touched, &completion.result);
     }
 }
 

@@ -71,19 +71,19 @@ impl RunningService for OpenGuests {
 
     fn metrics(&self) -> Vec<Metric> {
         let all: Vec<GuestCounts> = self.engines().iter().map(|engine| engine.counts()).collect();
-        let metric = |name: &str, help: &str, of: &dyn Fn(&GuestCounts) -> u64| Metric {
-            name: format!("guest_{name}"),
-            help: format!("{help}, of all open guests"),
-            value: all.iter().map(of).sum::<u64>() as f64,
-        };
+        let sum = |of: &dyn Fn(&GuestCounts) -> u64| all.iter().map(of).sum::<u64>();
+        let about = |help: &str| format!("{help}, of all open guests");
+        let gauge = |name: &str, help: &str, of: &dyn Fn(&GuestCounts) -> u64| Metric::gauge(name, &about(help)).of(sum(of));
+        let counter =
+            |name: &str, help: &str, of: &dyn Fn(&GuestCounts) -> u64| Metric::counter(name, &about(help)).of(sum(of));
         vec![
-            metric("truth_frames", "Frames that are newer than the disks", &|it| it.truth_frames),
-            metric("copy_frames", "Frames that the disks have too", &|it| it.copy_frames),
-            metric("promoted_pages", "Pages that moved to frames", &|it| it.promoted_pages),
-            metric("demoted_pages", "Pages that moved to disks", &|it| it.demoted_pages),
-            metric("returned_pages", "Pages stored to while they were copies", &|it| it.returned_pages),
-            metric("disk_written_bytes", "Bytes written to disks", &|it| it.disk_written_bytes),
-            metric("waits", "Writes that waited for a frame", &|it| it.waits),
+            gauge("guest_truth_frames", "Frames that are newer than the disks", &|it| it.truth_frames),
+            gauge("guest_copy_frames", "Frames that the disks have too", &|it| it.copy_frames),
+            counter("guest_promoted_pages_total", "Pages that moved to frames", &|it| it.promoted_pages),
+            counter("guest_demoted_pages_total", "Pages that moved to disks", &|it| it.demoted_pages),
+            counter("guest_returned_pages_total", "Pages stored to while they were copies", &|it| it.returned_pages),
+            counter("guest_disk_written_bytes_total", "Bytes written to disks", &|it| it.disk_written_bytes),
+            counter("guest_waits_total", "Writes that waited for a frame", &|it| it.waits),
         ]
     }
 

@@ -50,10 +50,13 @@ mod error;
 pub mod lease;
 mod listening;
 pub mod machine;
+mod metric;
+mod metric_text;
 mod namespace_check;
 mod passed_fds;
 pub mod paths;
 mod pool_memory;
+mod pool_metrics;
 mod pool_owner;
 mod progress_io;
 mod registry;
@@ -88,7 +91,9 @@ pub use reports::{
     PoolReport, SurvivalAnswer, SurvivalReport, SurvivalState, TagReport, TallyReport, WearReport, space_bytes,
 };
 pub use run_folder::{RUN_FOLDER, make_folder as make_private_folder};
-pub use service::{HeldOutside, Metric, Removal, RunningService, Service, ServicePool};
+pub use metric::{Metric, MetricKind, MetricSample, MetricValue};
+pub use metric_text::{METRICS_PREFIX, METRICS_TYPE, metrics_text};
+pub use service::{HeldOutside, Removal, RunningService, Service, ServicePool};
 
 /// A function that hears how far long work has come. It returns false to stop the work.
 pub type ProgressCall<'a> = &'a mut dyn FnMut(Progress) -> bool;

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use ferrite_pool::{Caller, Failure, FailureKind, Lock, PidFd, Pool, Recovery};
 use parking_lot::Mutex;
@@ -9,12 +10,13 @@ use serde_json::Value;
 
 use crate::client::ServiceRequest;
 use crate::lease::end_orphans;
+use crate::pool_metrics::{PoolHistory, pool_metrics};
 use crate::registry::{RunningServices, ServiceRegistry, StartedService};
 use crate::service::ServicePool;
 use crate::services::{self, LEASE, POOL, TAG};
 use crate::steps::StepThread;
 use crate::{
-    EndedConnection, Handler, ListeningSocket, PoolMemory, PoolReport, ProgressCall, Result, ServiceCall, ServiceReply,
+    EndedConnection, Handler, ListeningSocket, Metric, PoolMemory, PoolReport, ProgressCall, Result, ServiceCall, ServiceReply,
     machine,
 };
 
@@ -38,6 +40,7 @@ pub(crate) struct OwnerCore {
     boot_id: [u8; 16],
     registry: Arc<ServiceRegistry>,
     running: Arc<RunningServices>,
+    history: PoolHistory,
 }
 
 /// A pool whose owner has ended.
@@ -78,7 +81,9 @@ impl PoolOwner {
         registry: &Arc<ServiceRegistry>,
         boot_id: [u8; 16],
     ) -> Result<Self> {
+        let begun = Instant::now();
         let (pool, recovery) = Pool::open(Arc::clone(&memory.memory), boot_id)?;
+        let history = PoolHistory::of(recovery, begun.elapsed());
         end_orphans(&pool, lock.path())?;
         let (pool, running) = (Arc::new(pool), Arc::new(RunningServices::default()));
         let mut all = Vec::new();
@@ -91,7 +96,7 @@ impl PoolOwner {
         running.set(all);
         let steps = StepThread::start(&running);
         let (path, registry) = (lock.path().to_owned(), Arc::clone(registry));
-        let core = Arc::new(OwnerCore { pool, path, memory, boot_id, registry, running });
+        let core = Arc::new(OwnerCore { pool, path, memory, boot_id, registry, running, history });
         Ok(Self { core, lock, recovery, listening: Mutex::default(), steps })
     }
 
@@ -123,6 +128,11 @@ impl PoolOwner {
     /// Describes the pool.
     pub fn report(&self) -> PoolReport {
         services::pool_report(&self.core)
+    }
+
+    /// Returns what the pool and its services count.
+    pub fn metrics(&self) -> Vec<Metric> {
+        self.core.metrics()
     }
 
     /// Answers clients on the pool's control socket until [`PoolOwner::stop_listening`].
@@ -239,6 +249,16 @@ impl OwnerCore {
 
     pub fn running(&self) -> &Arc<RunningServices> {
         &self.running
+    }
+
+    pub fn history(&self) -> &PoolHistory {
+        &self.history
+    }
+
+    /// Returns what the pool and its services count.
+    pub fn metrics(&self) -> Vec<Metric> {
+        let of_services = self.running.iter().flat_map(|service| service.metrics());
+        pool_metrics(&self.pool, &self.history).into_iter().chain(of_services).collect()
     }
 
     /// Returns the end of a message about a service that this process does not link.

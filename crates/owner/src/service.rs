@@ -17,7 +17,7 @@ use ferrite_pool::{Failure, Lock, Pool, PoolMember, Progress, Tag};
 use serde_json::Value;
 
 use crate::command_spec::CommandSpec;
-use crate::{EndedConnection, PoolMemory, RunningServices, ServiceCall, ServiceRegistry, ServiceReply};
+use crate::{EndedConnection, Metric, PoolMemory, RunningServices, ServiceCall, ServiceRegistry, ServiceReply};
 
 /// How a tag of a kind is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,17 +80,6 @@ pub struct ServicePool<'a> {
     pub running: Weak<RunningServices>,
 }
 
-/// A number that a service counts.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Metric {
-    /// The name, in `snake_case`, with its unit at the end.
-    pub name: String,
-    /// The meaning, in one line.
-    pub help: String,
-    /// The value.
-    pub value: f64,
-}
-
 /// What a tag keeps outside of the pool, while a backup copies it.
 pub trait HeldOutside {
     /// Copies it, as it was when the pool stood still, to files beside `image`, durable on return. Returns them.
@@ -125,7 +114,7 @@ pub trait RunningService: Any + Send + Sync {
         None
     }
 
-    /// Returns the numbers that the service counts.
+    /// Returns the metrics of the service, always the same ones; docs/metrics.md describes each.
     fn metrics(&self) -> Vec<Metric> {
         Vec::new()
     }

@@ -132,8 +132,7 @@ impl RunningService for OpenCounters {
     }
 
     fn metrics(&self) -> Vec<Metric> {
-        let (name, help) = ("counters_sum".into(), "The sum of all counters".into());
-        vec![Metric { name, help, value: self.sum() as f64 }]
+        vec![Metric::gauge("counters_sum", "The sum of all counters").of(self.sum())]
     }
 
     fn members(&self) -> Vec<PoolMember> {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use ferrite_counters::{COUNTER_KIND, COUNTERS, CounterReport, CounterRequest, CounterService, read_sum};
 use ferrite_memory::{Guard, MapOptions, Mapped, Scheme};
 use ferrite_owner::services::{BackupOutside, PoolRequest, TagRequest};
-use ferrite_owner::{PoolAccess, Service, ServiceRegistry, ServiceRequest, TypedRequest, machine};
+use ferrite_owner::{Metric, PoolAccess, Service, ServiceRegistry, ServiceRequest, TypedRequest, machine};
 use ferrite_pool::layout::{CHUNK, POOL_BYTES_MIN};
 use ferrite_pool::{FailureKind, Format, Pool, Role, Stream};
 use serde::de::DeserializeOwned;
@@ -53,7 +53,9 @@ fn counters_are_the_same_through_the_owner_and_after_it() {
     let expected = [("a".to_string(), 3), ("b".into(), 5)];
     assert_eq!(counts(&mut owner), expected);
     assert_eq!(ask::<Value>(&mut client, &TagRequest::Stat { name: "t".into() }), json!({ "a": 3, "b": 5 }));
-    assert_eq!(ask::<Value>(&mut client, &PoolRequest::Metrics)[0]["value"], 8.0);
+    let metrics: Vec<Metric> = ask(&mut client, &PoolRequest::Metrics);
+    let sum = metrics.iter().find(|metric| metric.name == "counters_sum").expect("it counts");
+    assert_eq!(sum.samples[0].value, 8.into());
     drop((client, owner));
     assert_eq!(counts(&mut open(&path)), expected, "without a close in order");
 }

@@ -18,17 +18,33 @@ pub trait QueueLayer: Send {
         Ok(())
     }
 
-    /// Called with each completion, also with those that `admit` refused. `op` and `touched` are the request's.
-    fn complete(&mut self, op: Op, touched: Span, completion: &mut Completion) {
-        let _ = (op, touched, completion);
+    /// Returns the time that [`NotedRequest::begun_ns`] of a request has, by the layer's clock; 0 if it has none.
+    fn now_ns(&self) -> u64 {
+        0
     }
+
+    /// Called with each completion, also with those that `admit` refused.
+    fn complete(&mut self, request: NotedRequest, completion: &mut Completion) {
+        let _ = (request, completion);
+    }
+}
+
+/// What a [`LayeredQueue`] remembers of a request until it completes.
+#[derive(Clone, Copy, Debug)]
+pub struct NotedRequest {
+    /// The request's operation.
+    pub op: Op,
+    /// The bytes of the disk that it touches.
+    pub touched: Span,
+    /// The time of its submission, as [`QueueLayer::now_ns`].
+    pub begun_ns: u64,
 }
 
 /// The queue of an inner disk, with the work of a wrapping disk on each request.
 pub struct LayeredQueue<L> {
     inner: Box<dyn Queue>,
     layer: L,
-    notes: RequestNotes<(Op, Span)>,
+    notes: RequestNotes<NotedRequest>,
 }
 
 impl<L: QueueLayer + 'static> LayeredQueue<L> {
@@ -45,16 +61,16 @@ impl<L: QueueLayer + 'static> LayeredQueue<L> {
 
 impl<L: QueueLayer> Queue for LayeredQueue<L> {
     fn submit(&mut self, mut request: Request) -> Option<Completion> {
-        let (op, touched) = (request.op, request.touched());
+        let noted = NotedRequest { op: request.op, touched: request.touched(), begun_ns: self.layer.now_ns() };
         if let Err(refused) = self.layer.admit(&request) {
             let mut completion = request.complete(Err(refused));
-            self.layer.complete(op, touched, &mut completion);
+            self.layer.complete(noted, &mut completion);
             return Some(completion);
         }
-        self.notes.add(&mut request, (op, touched));
+        self.notes.add(&mut request, noted);
         let mut completion = self.inner.submit(request)?;
         self.notes.remove(&mut completion);
-        self.layer.complete(op, touched, &mut completion);
+        self.layer.complete(noted, &mut completion);
         Some(completion)
     }
 
@@ -62,9 +78,9 @@ impl<L: QueueLayer> Queue for LayeredQueue<L> {
         let before = completions.len();
         let collected = self.inner.collect(wait, completions);
         for completion in &mut completions[before..] {
-            let (op, touched) = self.notes.remove(completion);
+            let noted = self.notes.remove(completion);
             if !planted!("disk: layer of a queue is left out") {
-                self.layer.complete(op, touched, completion);
+                self.layer.complete(noted, completion);
             }
         }
         collected

@@ -62,7 +62,7 @@ pub enum PoolRequest {
         #[serde(default)]
         outside: BackupOutside,
     },
-    /// Lists the metrics of the services.
+    /// Lists what the pool and its services count: [`crate::Metric`]s.
     Metrics,
 }
 
@@ -75,14 +75,6 @@ impl TypedRequest for PoolRequest {
             _ => NamedPlaces::default(),
         }
     }
-}
-
-/// A metric, as it is reported.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct MetricReport {
-    name: String,
-    help: String,
-    value: f64,
 }
 
 /// Does what `call` asks.
@@ -107,15 +99,14 @@ pub(crate) fn answer(owner: &OwnerCore, call: ServiceCall<'_>) -> Result<Service
             let image = image.map_or_else(machine::random_uuid, Ok).map_err(Failure::failed)?;
             if now {
                 let image = backup::save_to(owner.pool(), &to, image, progress)?;
+                owner.history().note_image();
                 return reply(&BackupReport { image, outside: Vec::new() });
             }
-            reply(&back_up(owner, &to, image, outside, progress)?)
+            let report = back_up(owner, &to, image, outside, progress)?;
+            owner.history().note_image();
+            reply(&report)
         }
-        PoolRequest::Metrics => {
-            let metrics = owner.running().iter().flat_map(|service| service.metrics());
-            let reports = metrics.map(|it| MetricReport { name: it.name, help: it.help, value: it.value });
-            reply(&reports.collect::<Vec<_>>())
-        }
+        PoolRequest::Metrics => reply(&owner.metrics()),
     }
 }
 

@@ -72,7 +72,7 @@ impl RunningService for Toy {
     }
 
     fn metrics(&self) -> Vec<Metric> {
-        vec![Metric { name: "toy_steps".into(), help: "Steps done".into(), value: 1.0 }]
+        vec![Metric::counter("toy_steps_total", "Steps done").of(1)]
     }
 
     fn disk_names(&self) -> Vec<String> {
@@ -186,7 +186,9 @@ fn a_registered_service_answers_by_its_names_and_is_found_by_its_kind() {
     let stat = call(&mut client, ServiceRequest::new(TAG, &TagRequest::Stat { name: "bear".into() }));
     assert_eq!(stat.expect("stat"), json!({ "size": 3 }));
     let metrics = call(&mut client, ServiceRequest::new(POOL, &PoolRequest::Metrics)).expect("metrics");
-    assert_eq!(metrics[0]["name"], "toy_steps");
+    let toy = metrics.as_array().expect("a list").iter().find(|metric| metric["name"] == "toy_steps_total");
+    assert_eq!(toy.expect("the toy counts")["samples"][0]["value"], 1.0);
+    assert_eq!(metrics[0]["name"], "pool_size_bytes");
     let removal = refused(&mut client, ServiceRequest::new(TAG, &TagRequest::Remove { name: "bear".into() }));
     assert_eq!(
         (removal.kind, removal.message.as_str()),

@@ -7,7 +7,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ferrite_disk::{Access, Completion, Disk, Geometry, LayeredQueue, Op, Queue, QueueLayer, Run, Zeroing};
+use ferrite_disk::{Access, Completion, Disk, Geometry, LayeredQueue, NotedRequest, Op, Queue, QueueLayer, Run, Zeroing};
 use ferrite_memory::{self as medium, Span};
 
 use super::drive_spec::AnyLayer;
@@ -105,9 +105,9 @@ impl<T: Translation + Send> SharedFlash<T> {
 struct FlashLayer<T>(Arc<SharedFlash<T>>);
 
 impl<T: Translation + Send> QueueLayer for FlashLayer<T> {
-    fn complete(&mut self, op: Op, touched: Span, completion: &mut Completion) {
+    fn complete(&mut self, request: NotedRequest, completion: &mut Completion) {
         if completion.result.is_ok() {
-            completion.result = self.0.follow(op, touched);
+            completion.result = self.0.follow(request.op, request.touched);
         }
     }
 }

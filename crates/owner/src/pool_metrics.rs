@@ -1,0 +1,60 @@
+//! The metrics of a pool as a whole.
+
+use std::time::{Duration, Instant};
+
+use ferrite_pool::{Pool, Recovery, SpaceUsage};
+use parking_lot::Mutex;
+
+use crate::Metric;
+
+/// What an owner knows of its pool's past.
+pub(crate) struct PoolHistory {
+    opened: Instant,
+    recovery: Recovery,
+    recovery_time: Duration,
+    last_image: Mutex<Option<Instant>>,
+}
+
+impl PoolHistory {
+    /// Returns the history of a pool that was opened now, by `recovery`, which took `recovery_time`.
+    pub fn of(recovery: Recovery, recovery_time: Duration) -> Self {
+        Self { opened: Instant::now(), recovery, recovery_time, last_image: Mutex::default() }
+    }
+
+    /// Notes that an image of the pool was written now.
+    pub fn note_image(&self) {
+        *self.last_image.lock() = Some(Instant::now());
+    }
+}
+
+/// Returns the metrics of `pool`.
+pub(crate) fn pool_metrics(pool: &Pool, history: &PoolHistory) -> Vec<Metric> {
+    let SpaceUsage { total_bytes, free_bytes, normal_bytes, super_bytes, meta_bytes } = pool.usage();
+    let mut space = Metric::gauge("pool_space_bytes", "Bytes of the pool by their use");
+    for (used_as, bytes) in
+        [("free", free_bytes), ("pages", normal_bytes), ("superpages", super_bytes), ("tables", meta_bytes)]
+    {
+        space.add([("use", used_as)], bytes);
+    }
+    let mut age = Metric::gauge(
+        "pool_image_age_seconds",
+        "Seconds since this owner wrote the last whole image of the pool; no sample before the first",
+    );
+    if let Some(written) = *history.last_image.lock() {
+        age.add([], written.elapsed().as_secs_f64());
+    }
+    vec![
+        Metric::gauge("pool_size_bytes", "Bytes of the pool").of(total_bytes),
+        space,
+        Metric::gauge("pool_tags", "Tags in the pool").of(pool.tags().len() as u64),
+        Metric::gauge("pool_open_seconds", "Seconds since this owner opened the pool")
+            .of(history.opened.elapsed().as_secs_f64()),
+        Metric::gauge("pool_recovery_seconds", "Seconds that opening the pool took, with its recovery")
+            .of(history.recovery_time.as_secs_f64()),
+        Metric::gauge("pool_recovered", "1 if the owner before this one did not close the pool in order, else 0")
+            .of(u64::from(!history.recovery.clean)),
+        Metric::gauge("pool_replayed_transactions", "Transactions that the recovery completed")
+            .of(history.recovery.replay.transactions),
+        age,
+    ]
+}
