@@ -1,5 +1,6 @@
 //! The open disks of a pool, each opened once, with their sockets and nodes.
 
+mod disk_metrics;
 mod exports;
 mod nodes;
 mod request;
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use ferrite_block::{BlockDisk, BufferOptions, Buffered, DiskOptions, Syncers};
 use ferrite_disk::{Disk, Geometry, ReadOnlyDisk, StatsDisk};
-use ferrite_memory::{Error, Scheme, Ticks, Tsc};
+use ferrite_memory::{Error, Scheme, Ticks, Tsc, monotonic_ns};
 use ferrite_nbd::{Listening, ListeningTcp, Network, NotNetwork, Options, Server, TcpOptions, Tls, TlsFiles};
 use ferrite_owner::{RunningServices, ServiceRegistry};
 use ferrite_pool::{Failure, Pool, TagKind};
@@ -159,7 +160,7 @@ impl OpenDisks {
 
     fn open_new(&self, name: &str, wanted: DiskOptions, serving: &Serving) -> Result<OpenDisk, Failure> {
         if let Some(disk) = self.open_of_other_service(name, serving)? {
-            let front = Arc::new(StatsDisk::new(disk));
+            let front = Arc::new(StatsDisk::timed(disk, monotonic_ns));
             return Ok(OpenDisk { front, block: None, buffer: None, serving: serving.clone() });
         }
         let block = BlockDisk::open(Arc::clone(&self.pool), name, wanted)?;
@@ -174,7 +175,8 @@ impl OpenDisks {
             Some(buffer) => buffer.buffered.clone(),
             None => block.clone(),
         };
-        Ok(OpenDisk { front: Arc::new(StatsDisk::new(top)), block: Some(block), buffer, serving: serving.clone() })
+        let front = Arc::new(StatsDisk::timed(top, monotonic_ns));
+        Ok(OpenDisk { front, block: Some(block), buffer, serving: serving.clone() })
     }
 
     /// Opens a tag of another kind, if its service opens tags as disks. Of `serving` only the refusal of writes applies.

@@ -1,6 +1,7 @@
 //! The mounted file systems of a pool.
 
 mod folder;
+mod fs_metrics;
 mod held_ssds;
 mod request;
 mod service;

@@ -37,7 +37,7 @@ impl FuseServer {
             let mut config = Config::default();
             config.n_threads = Some(threads);
             config.clone_fd = threads > 1;
-            let session = Session::from_fd(PanicGuard(export), connection, SessionACL::Owner, config)?;
+            let session = Session::from_fd(PanicGuard::new(export), connection, SessionACL::Owner, config)?;
             thread::Builder::new().name("ferrite-attach".into()).spawn(move || serve(session))
         };
         start().map(|thread| Self { thread }).inspect_err(|_| drop(unmount(point)))

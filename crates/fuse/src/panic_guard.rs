@@ -8,6 +8,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use ferrite_memory::planted;
@@ -18,6 +19,8 @@ use fuser::{
     ReplyOpen, ReplyPoll, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 
+use crate::{FuseCounters, FuseOperation};
+
 /// Runs `work` and returns its result, or `None` if it panicked.
 pub fn catch_panic<T>(work: impl FnOnce() -> T) -> Option<T> {
     if planted!("fuse: a panic ends the thread") {
@@ -26,91 +29,109 @@ pub fn catch_panic<T>(work: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(work)).ok()
 }
 
-/// A file system whose requests may panic.
-#[derive(Debug)]
-pub struct PanicGuard<F>(pub F);
+/// A file system whose requests may panic, and are counted if it has counters.
+pub struct PanicGuard<F> {
+    fs: F,
+    counters: Option<Arc<FuseCounters>>,
+}
 
-/// Forwards each request and catches its panic.
+impl<F> PanicGuard<F> {
+    /// Guards `fs`.
+    pub fn new(fs: F) -> Self {
+        Self { fs, counters: None }
+    }
+
+    /// Guards `fs` and counts its requests.
+    pub fn counted(fs: F, counters: Arc<FuseCounters>) -> Self {
+        Self { fs, counters: Some(counters) }
+    }
+}
+
+/// Forwards each request, catches its panic and counts it.
 macro_rules! panic_guard {
-    ($($request:ident($($name:ident: $kind:ty),*);)*) => {
+    ($($operation:ident: $request:ident($($name:ident: $kind:ty),*);)*) => {
         $(fn $request(&self, by: &Request, $($name: $kind),*) {
-            catch_panic(|| self.0.$request(by, $($name),*));
+            let answer = || catch_panic(|| self.fs.$request(by, $($name),*));
+            match &self.counters {
+                Some(counters) => counters.count(FuseOperation::$operation, answer),
+                None => drop(answer()),
+            }
         })*
     };
 }
 
 impl<F: Filesystem> Filesystem for PanicGuard<F> {
     fn init(&mut self, by: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        self.0.init(by, config)
+        self.fs.init(by, config)
     }
 
     fn destroy(&mut self) {
-        self.0.destroy();
+        self.fs.destroy();
     }
 
     panic_guard! {
-        lookup(dir: INodeNo, name: &OsStr, reply: ReplyEntry);
-        forget(ino: INodeNo, count: u64);
-        getattr(ino: INodeNo, file: Option<FileHandle>, reply: ReplyAttr);
-        setattr(
+        Lookup: lookup(dir: INodeNo, name: &OsStr, reply: ReplyEntry);
+        Lookup: forget(ino: INodeNo, count: u64);
+        Attributes: getattr(ino: INodeNo, file: Option<FileHandle>, reply: ReplyAttr);
+        Attributes: setattr(
             ino: INodeNo, mode: Option<u32>, uid: Option<u32>, gid: Option<u32>, size: Option<u64>,
             atime: Option<TimeOrNow>, mtime: Option<TimeOrNow>, ctime: Option<SystemTime>, file: Option<FileHandle>,
             crtime: Option<SystemTime>, chgtime: Option<SystemTime>, bkuptime: Option<SystemTime>,
             flags: Option<BsdFileFlags>, reply: ReplyAttr
         );
-        readlink(ino: INodeNo, reply: ReplyData);
-        mknod(dir: INodeNo, name: &OsStr, mode: u32, umask: u32, rdev: u32, reply: ReplyEntry);
-        mkdir(dir: INodeNo, name: &OsStr, mode: u32, umask: u32, reply: ReplyEntry);
-        unlink(dir: INodeNo, name: &OsStr, reply: ReplyEmpty);
-        rmdir(dir: INodeNo, name: &OsStr, reply: ReplyEmpty);
-        symlink(dir: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry);
-        rename(dir: INodeNo, name: &OsStr, to: INodeNo, new: &OsStr, flags: RenameFlags, reply: ReplyEmpty);
-        link(ino: INodeNo, dir: INodeNo, name: &OsStr, reply: ReplyEntry);
-        open(ino: INodeNo, flags: OpenFlags, reply: ReplyOpen);
-        read(
+        Read: readlink(ino: INodeNo, reply: ReplyData);
+        Names: mknod(dir: INodeNo, name: &OsStr, mode: u32, umask: u32, rdev: u32, reply: ReplyEntry);
+        Names: mkdir(dir: INodeNo, name: &OsStr, mode: u32, umask: u32, reply: ReplyEntry);
+        Names: unlink(dir: INodeNo, name: &OsStr, reply: ReplyEmpty);
+        Names: rmdir(dir: INodeNo, name: &OsStr, reply: ReplyEmpty);
+        Names: symlink(dir: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry);
+        Names: rename(dir: INodeNo, name: &OsStr, to: INodeNo, new: &OsStr, flags: RenameFlags, reply: ReplyEmpty);
+        Names: link(ino: INodeNo, dir: INodeNo, name: &OsStr, reply: ReplyEntry);
+        Open: open(ino: INodeNo, flags: OpenFlags, reply: ReplyOpen);
+        Read: read(
             ino: INodeNo, file: FileHandle, at: u64, len: u32, flags: OpenFlags, owner: Option<LockOwner>,
             reply: ReplyData
         );
-        write(
+        Write: write(
             ino: INodeNo, file: FileHandle, at: u64, data: &[u8], how: WriteFlags, flags: OpenFlags,
             owner: Option<LockOwner>, reply: ReplyWrite
         );
-        flush(ino: INodeNo, file: FileHandle, owner: LockOwner, reply: ReplyEmpty);
-        release(
+        Sync: flush(ino: INodeNo, file: FileHandle, owner: LockOwner, reply: ReplyEmpty);
+        Open: release(
             ino: INodeNo, file: FileHandle, flags: OpenFlags, owner: Option<LockOwner>, flush: bool, reply: ReplyEmpty
         );
-        fsync(ino: INodeNo, file: FileHandle, is_data: bool, reply: ReplyEmpty);
-        opendir(ino: INodeNo, flags: OpenFlags, reply: ReplyOpen);
-        readdir(ino: INodeNo, file: FileHandle, cookie: u64, reply: ReplyDirectory);
-        readdirplus(ino: INodeNo, file: FileHandle, cookie: u64, reply: ReplyDirectoryPlus);
-        releasedir(ino: INodeNo, file: FileHandle, flags: OpenFlags, reply: ReplyEmpty);
-        fsyncdir(ino: INodeNo, file: FileHandle, is_data: bool, reply: ReplyEmpty);
-        statfs(ino: INodeNo, reply: ReplyStatfs);
-        setxattr(ino: INodeNo, name: &OsStr, value: &[u8], how: i32, position: u32, reply: ReplyEmpty);
-        getxattr(ino: INodeNo, name: &OsStr, len: u32, reply: ReplyXattr);
-        listxattr(ino: INodeNo, len: u32, reply: ReplyXattr);
-        removexattr(ino: INodeNo, name: &OsStr, reply: ReplyEmpty);
-        access(ino: INodeNo, mask: AccessFlags, reply: ReplyEmpty);
-        create(dir: INodeNo, name: &OsStr, mode: u32, umask: u32, flags: i32, reply: ReplyCreate);
-        getlk(
+        Sync: fsync(ino: INodeNo, file: FileHandle, is_data: bool, reply: ReplyEmpty);
+        Open: opendir(ino: INodeNo, flags: OpenFlags, reply: ReplyOpen);
+        List: readdir(ino: INodeNo, file: FileHandle, cookie: u64, reply: ReplyDirectory);
+        List: readdirplus(ino: INodeNo, file: FileHandle, cookie: u64, reply: ReplyDirectoryPlus);
+        Open: releasedir(ino: INodeNo, file: FileHandle, flags: OpenFlags, reply: ReplyEmpty);
+        Sync: fsyncdir(ino: INodeNo, file: FileHandle, is_data: bool, reply: ReplyEmpty);
+        Attributes: statfs(ino: INodeNo, reply: ReplyStatfs);
+        Attributes: setxattr(ino: INodeNo, name: &OsStr, value: &[u8], how: i32, position: u32, reply: ReplyEmpty);
+        Attributes: getxattr(ino: INodeNo, name: &OsStr, len: u32, reply: ReplyXattr);
+        Attributes: listxattr(ino: INodeNo, len: u32, reply: ReplyXattr);
+        Attributes: removexattr(ino: INodeNo, name: &OsStr, reply: ReplyEmpty);
+        Attributes: access(ino: INodeNo, mask: AccessFlags, reply: ReplyEmpty);
+        Names: create(dir: INodeNo, name: &OsStr, mode: u32, umask: u32, flags: i32, reply: ReplyCreate);
+        Other: getlk(
             ino: INodeNo, file: FileHandle, owner: LockOwner, start: u64, end: u64, kind: i32, pid: u32,
             reply: ReplyLock
         );
-        setlk(
+        Other: setlk(
             ino: INodeNo, file: FileHandle, owner: LockOwner, start: u64, end: u64, kind: i32, pid: u32,
             waits: bool, reply: ReplyEmpty
         );
-        bmap(ino: INodeNo, block_bytes: u32, block: u64, reply: ReplyBmap);
-        ioctl(
+        Other: bmap(ino: INodeNo, block_bytes: u32, block: u64, reply: ReplyBmap);
+        Other: ioctl(
             ino: INodeNo, file: FileHandle, flags: IoctlFlags, command: u32, data: &[u8], len: u32, reply: ReplyIoctl
         );
-        poll(
+        Other: poll(
             ino: INodeNo, file: FileHandle, notifier: PollNotifier, events: PollEvents, flags: PollFlags,
             reply: ReplyPoll
         );
-        fallocate(ino: INodeNo, file: FileHandle, at: u64, len: u64, mode: i32, reply: ReplyEmpty);
-        lseek(ino: INodeNo, file: FileHandle, at: i64, whence: i32, reply: ReplyLseek);
-        copy_file_range(
+        Write: fallocate(ino: INodeNo, file: FileHandle, at: u64, len: u64, mode: i32, reply: ReplyEmpty);
+        Other: lseek(ino: INodeNo, file: FileHandle, at: i64, whence: i32, reply: ReplyLseek);
+        Write: copy_file_range(
             ino: INodeNo, file: FileHandle, at: u64, to: INodeNo, to_file: FileHandle, to_at: u64, len: u64,
             flags: CopyFileRangeFlags, reply: ReplyWrite
         );

@@ -1,10 +1,12 @@
 //! The errno of each error of the file system.
 
 use ferrite_fs::Error;
+use ferrite_fuse::note_failed;
 use fuser::Errno;
 
-/// Returns the errno of `error`; `EIO` for damage and for errors of the pool and of SSDs.
+/// Returns the errno of `error`, with which this thread's request fails; `EIO` for damage and for errors of the pool and of SSDs.
 pub(super) fn errno(error: &Error) -> Errno {
+    note_failed();
     match error {
         Error::NotFound => Errno::ENOENT,
         Error::Exists => Errno::EEXIST,

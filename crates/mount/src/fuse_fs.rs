@@ -34,6 +34,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use ferrite_fs::{Allocate, Attr, Credentials, Error, FileKind, Ino, NewFile, Result, Seek, SetAttr};
+use ferrite_fuse::note_moved;
 use ferrite_memory::planted;
 use fuser::{
     BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, KernelConfig, LockOwner, OpenFlags,
@@ -220,7 +221,10 @@ impl Filesystem for FuseFs {
                 buffer.resize(len, 0);
             }
             match self.read_by(Ino(ino.0), at, &mut buffer[..len], flags) {
-                Ok(len) => reply.data(&buffer[..len]),
+                Ok(len) => {
+                    note_moved(len);
+                    reply.data(&buffer[..len]);
+                }
                 Err(error) => reply.error(errno(&error)),
             }
         });
@@ -239,7 +243,10 @@ impl Filesystem for FuseFs {
         reply: ReplyWrite,
     ) {
         match self.write_at(by, WriteRequest { ino: Ino(ino.0), at, data, how, opened: flags }) {
-            Ok(len) => reply.written(len as u32),
+            Ok(len) => {
+                note_moved(len);
+                reply.written(len as u32);
+            }
             Err(error) => {
                 let why = errno(&error);
                 if how.contains(WriteFlags::FUSE_WRITE_CACHE) {

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use ferrite_fs::share::CachedCopies;
 use ferrite_fs::{DataMode, FileSystem, Ino};
-use ferrite_memory::planted;
+use ferrite_memory::{monotonic_ns, planted};
 use fuser::{BackgroundSession, Config, Filesystem, INodeNo, MountOption, Notifier, Session, SessionACL};
 
 use ferrite_fuse::MountEntry;
-use ferrite_fuse::PanicGuard;
+use ferrite_fuse::{FuseCounters, PanicGuard};
 use ferrite_fuse::{self as fuse, may_mount};
 
 mod attributes;
@@ -89,6 +89,7 @@ pub struct Mounted {
     session: Option<BackgroundSession>,
     worker: Arc<StepWorker>,
     thread: Option<JoinHandle<()>>,
+    counters: Arc<FuseCounters>,
 }
 
 /// Why `unmount` left a file system mounted.
@@ -125,6 +126,12 @@ impl CachedCopies for KernelCopies {
     }
 }
 
+/// Returns `fs` as the kernel asks it, and the counters of its requests.
+fn counted(fs: &Arc<FileSystem>, options: &MountOptions) -> (PanicGuard<FuseFs>, Arc<FuseCounters>) {
+    let counters = Arc::new(FuseCounters::new(monotonic_ns));
+    (PanicGuard::counted(FuseFs::new(Arc::clone(fs), options), Arc::clone(&counters)), counters)
+}
+
 impl Mounted {
     /// Mounts `fs` on the folder `point`, after it has cleared a mount that a killed server left there.
     ///
@@ -135,10 +142,10 @@ impl Mounted {
         if !may_mount() {
             let point = resolved(point);
             refuse_another(mounts_at(&point).find(|mount| mount.kind == KIND))?;
-            let fuse_fs = PanicGuard(FuseFs::new(Arc::clone(fs), options));
+            let (fuse_fs, counters) = counted(fs, options);
             let session = as_user(fuse_fs, &point, options)?.spawn()?;
             let mounted = mounts_at(&point).filter(|mount| mount.kind == KIND).last();
-            return Self::begin(fs, session, point, mounted, options);
+            return Self::begin(fs, session, point, mounted, options, counters);
         }
         Self::start_on(fs, &MountFolder::open(point)?, options)
     }
@@ -146,10 +153,10 @@ impl Mounted {
     /// Mounts `fs` on an open folder, with the right to mount (MF1).
     fn start_on(fs: &Arc<FileSystem>, folder: &MountFolder, options: &MountOptions) -> io::Result<Self> {
         refuse_another(folder.mounted()?.filter(|mount| mount.kind == KIND))?;
-        let fuse_fs = PanicGuard(FuseFs::new(Arc::clone(fs), options));
+        let (fuse_fs, counters) = counted(fs, options);
         let session = as_root(fuse_fs, folder, options)?.spawn()?;
         let mounted = folder.mounted()?.filter(|mount| mount.kind == KIND);
-        Self::begin(fs, session, folder.path()?, mounted, options)
+        Self::begin(fs, session, folder.path()?, mounted, options, counters)
     }
 
     fn begin(
@@ -158,6 +165,7 @@ impl Mounted {
         point: PathBuf,
         mounted: Option<MountEntry>,
         options: &MountOptions,
+        counters: Arc<FuseCounters>,
     ) -> io::Result<Self> {
         let device = mounted.map(|mount| mount.device);
         fs.set_copies(Arc::new(KernelCopies { notifier: session.notifier(), device }));
@@ -169,7 +177,12 @@ impl Mounted {
         let (fs, rung) = (Arc::clone(fs), Arc::clone(&worker));
         let thread = thread::Builder::new().name("ferrite-fs-step".into()).spawn(move || rung.work(&fs))?;
         let source = PathBuf::from(&options.source);
-        Ok(Self { point, source, device, session: Some(session), worker, thread: Some(thread) })
+        Ok(Self { point, source, device, session: Some(session), worker, thread: Some(thread), counters })
+    }
+
+    /// Returns the counters of the kernel's requests.
+    pub fn counters(&self) -> &FuseCounters {
+        &self.counters
     }
 
     /// Returns the folder at which `start` mounted the file system.

@@ -9,7 +9,7 @@ use ferrite_disk_address::{FaultyDisk, faulty_disks, set_fault_plan};
 use ferrite_memory::ByteCount;
 use ferrite_owner::services::{parse, reply};
 use ferrite_owner::{
-    EndedConnection, OWN_CONNECTION, ProgressCall, Removal, RunningService, Service, ServiceCall, ServicePool,
+    EndedConnection, Metric, OWN_CONNECTION, ProgressCall, Removal, RunningService, Service, ServiceCall, ServicePool,
     ServiceReply, TypedRequest, space_bytes,
 };
 use ferrite_pool::check::{MovedRange, TagFindings, TagOwner};
@@ -68,6 +68,10 @@ impl RunningService for OpenDisks {
 
     fn connection_ended(&self, ended: &EndedConnection<'_>) {
         self.end_for(ended.caller.connection);
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        self.count()
     }
 
     fn open_disk(&self, name: &str) -> Option<Result<Arc<dyn Disk>, Failure>> {

@@ -6,7 +6,7 @@ use ferrite_fs::FilesOwner;
 use ferrite_fs::share::layout::request::SHARE;
 use ferrite_owner::services::{parse, reply};
 use ferrite_owner::{
-    EndedConnection, HeldOutside, ProgressCall, Removal, RunningService, Service, ServiceCall, ServicePool,
+    EndedConnection, HeldOutside, Metric, ProgressCall, Removal, RunningService, Service, ServiceCall, ServicePool,
     ServiceReply, TypedRequest,
 };
 use ferrite_pool::check::{MovedRange, TagFindings, TagOwner};
@@ -72,6 +72,10 @@ impl RunningService for Filesystems {
 
     fn connection_ended(&self, ended: &EndedConnection<'_>) {
         self.end_sessions_of(ended.caller.connection);
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        self.count()
     }
 
     fn outside(&self) -> Result<Vec<(String, u64)>, Failure> {
