@@ -42,7 +42,9 @@ use ferrite_daemon::registry;
 use ferrite_owner::ServiceRegistry;
 use ferrite_pool::Trust;
 
-use commands::{bench, cache, completions, disk, doctor, down, fs, guest, man, pool, run, sim, status, tag, up, wal};
+use commands::{
+    bench, cache, completions, disk, doctor, down, fs, guest, man, metrics, pool, run, sim, stat, status, tag, up, wal,
+};
 use outcome::{Failure, Outcome};
 
 /// Durable storage at memory speed: one pool of persistent memory, served to everything that people already use.
@@ -83,6 +85,8 @@ impl TrustArguments {
 enum Command {
     Up(up::Up),
     Status(status::Status),
+    Stat(stat::Stat),
+    Metrics(metrics::Metrics),
     Down(down::Down),
     #[command(subcommand)]
     Pool(pool::Pool),
@@ -164,6 +168,8 @@ impl Command {
         match self {
             Self::Up(up) => up.run(),
             Self::Status(status) => status.run(),
+            Self::Stat(stat) => stat.run(),
+            Self::Metrics(metrics) => metrics.run(),
             Self::Down(down) => down.run(),
             Self::Pool(pool) => pool.run(),
             Self::Tag(tag) => tag.run(),

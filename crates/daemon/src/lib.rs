@@ -12,7 +12,9 @@ pub mod disks;
 pub mod filesystems;
 pub mod lacks;
 mod member_opener;
+pub mod metrics_server;
 pub mod mounts;
+mod request_metrics;
 mod services;
 mod tag_names;
 

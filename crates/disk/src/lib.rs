@@ -33,5 +33,5 @@ pub use ready_event::{Alarm, ReadyEvent};
 pub use sim_disk::{Clock, SimDisk, VirtualClock, WriteCache};
 pub use sim_hdd::{HddDisk, HddProfile};
 pub use sim_ssd::{ReclaimWork, SsdDisk, SsdProfile, SsdTranslation};
-pub use stats_disk::{DiskStats, StatsDisk, TIMED_OPS};
+pub use stats_disk::{COUNTED_OPS, DiskStats, StatsDisk};
 pub use trace_disk::{Trace, TraceDisk, TraceFormat};

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::{Access, Completion, Disk, Geometry, LayeredQueue, NotedRequest, Op, Queue, QueueLayer, Run, Zeroing};
 use ferrite_memory::shard::{Padded, SHARDS, own_shard};
-use ferrite_memory::{Borrower, LatencyCounts, LatencyHistogram, Lent, Result, Span};
+use ferrite_memory::{Borrower, Lent, RequestCounters, RequestTotals, Result, Span};
 
 /// The requests of a disk. Failed requests count only as errors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,19 +34,8 @@ pub struct DiskStats {
     pub errors: u64,
 }
 
-/// Counters of one shard, in the order of the fields of [`DiskStats`].
-type Counters = [AtomicU64; 11];
-
-const READS: usize = 0;
-const WRITES: usize = 2;
-const FLUSHES: usize = 4;
-const FUA: usize = 5;
-const TRIMS: usize = 6;
-const ZEROINGS: usize = 8;
-const ERRORS: usize = 10;
-
-/// The operations of a disk, as [`StatsDisk::latencies`] orders them.
-pub const TIMED_OPS: [&str; 5] = ["read", "write", "flush", "trim", "zero"];
+/// The operations of a disk, as [`StatsDisk::totals`] orders them.
+pub const COUNTED_OPS: [&str; 5] = ["read", "write", "flush", "trim", "zero"];
 
 /// Counts the requests to the disk under it.
 pub struct StatsDisk<D> {
@@ -55,28 +44,22 @@ pub struct StatsDisk<D> {
 }
 
 /// The counters of a disk and its queues.
-#[derive(Default)]
 struct DiskCounters {
-    sums: [Padded<Counters>; SHARDS],
-    timing: Option<DiskTiming>,
-}
-
-/// The clock, and the latencies of each operation.
-struct DiskTiming {
     now_ns: fn() -> u64,
-    latencies: [LatencyHistogram; TIMED_OPS.len()],
+    ops: [RequestCounters; COUNTED_OPS.len()],
+    fua: [Padded<AtomicU64>; SHARDS],
 }
 
 impl<D: Disk> StatsDisk<D> {
-    /// `inner`, counted from now on.
+    /// `inner`, counted from now on. Every request takes no time.
     pub fn new(inner: D) -> Self {
-        Self { inner, counters: Arc::default() }
+        Self::timed(inner, || 0)
     }
 
     /// `inner`, counted and timed from now on, by a clock that returns nanoseconds.
     pub fn timed(inner: D, now_ns: fn() -> u64) -> Self {
-        let timing = Some(DiskTiming { now_ns, latencies: Default::default() });
-        Self { inner, counters: Arc::new(DiskCounters { timing, ..DiskCounters::default() }) }
+        let (ops, fua) = Default::default();
+        Self { inner, counters: Arc::new(DiskCounters { now_ns, ops, fua }) }
     }
 
     /// The disk under it.
@@ -84,93 +67,68 @@ impl<D: Disk> StatsDisk<D> {
         &self.inner
     }
 
-    /// The counts; while requests run, each is right and their sum may lag.
-    pub fn stats(&self) -> DiskStats {
-        let sum = |i: usize| self.counters.sums.iter().map(|shard| shard.0[i].load(Ordering::Relaxed)).sum();
-        DiskStats {
-            reads: sum(READS),
-            read_bytes: sum(READS + 1),
-            writes: sum(WRITES),
-            written_bytes: sum(WRITES + 1),
-            flushes: sum(FLUSHES),
-            fua: sum(FUA),
-            trims: sum(TRIMS),
-            trimmed_bytes: sum(TRIMS + 1),
-            zeroings: sum(ZEROINGS),
-            zeroed_bytes: sum(ZEROINGS + 1),
-            errors: sum(ERRORS),
-        }
+    /// The counts of each of [`COUNTED_OPS`]; while requests run, each is right and their sum may lag.
+    pub fn totals(&self) -> [RequestTotals; COUNTED_OPS.len()] {
+        self.counters.ops.each_ref().map(RequestCounters::totals)
     }
 
-    /// The latencies of each of [`TIMED_OPS`], failed requests included; `None` if the disk is not timed.
-    pub fn latencies(&self) -> Option<[LatencyCounts; TIMED_OPS.len()]> {
-        let timing = self.counters.timing.as_ref()?;
-        Some(timing.latencies.each_ref().map(LatencyHistogram::counts))
+    /// The counts of all requests, as [`StatsDisk::totals`].
+    pub fn stats(&self) -> DiskStats {
+        let totals = self.totals();
+        let done = totals.each_ref().map(|op| op.latency.count().saturating_sub(op.errors));
+        let [reads, writes, flushes, trims, zeroings] = done;
+        let [read_bytes, written_bytes, _, trimmed_bytes, zeroed_bytes] = totals.each_ref().map(|op| op.bytes);
+        DiskStats {
+            reads,
+            read_bytes,
+            writes,
+            written_bytes,
+            flushes,
+            fua: self.counters.fua.iter().map(|shard| shard.0.load(Ordering::Relaxed)).sum(),
+            trims,
+            trimmed_bytes,
+            zeroings,
+            zeroed_bytes,
+            errors: totals.iter().map(|op| op.errors).sum(),
+        }
     }
 }
 
 impl DiskCounters {
-    fn add(&self, counter: usize, amount: u64) {
-        self.sums[own_shard()].0[counter].fetch_add(amount, Ordering::Relaxed);
-    }
-
-    fn now_ns(&self) -> u64 {
-        self.timing.as_ref().map_or(0, |timing| (timing.now_ns)())
-    }
-
-    /// Counts the latency of a request that began at `begun_ns`.
-    fn time(&self, op: Op, begun_ns: u64) {
-        let Some(timing) = &self.timing else { return };
-        let timed = match op {
-            Op::Read => 0,
-            Op::Write(_) => 1,
-            Op::Flush => 2,
-            Op::Trim(_) => 3,
-            Op::Zero(_) => 4,
+    /// Counts a request that began at `begun_ns`, touched `bytes`, and succeeded or failed.
+    #[inline]
+    fn count(&self, op: Op, begun_ns: u64, bytes: u64, is_ok: bool) {
+        let (counted, access) = match op {
+            Op::Read => (0, Access::Cached),
+            Op::Write(access) => (1, access),
+            Op::Flush => (2, Access::Cached),
+            Op::Trim(access) => (3, access),
+            Op::Zero(how) => (4, how.access),
         };
-        timing.latencies[timed].count((timing.now_ns)().saturating_sub(begun_ns));
+        let taken_ns = (self.now_ns)().saturating_sub(begun_ns);
+        self.ops[counted].count(taken_ns, is_ok.then_some(bytes));
+        if is_ok && access == Access::Fua {
+            self.fua[own_shard()].0.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Does `work`, which touches `bytes`, and counts it.
     #[inline]
     fn counted(&self, op: Op, bytes: u64, work: impl FnOnce() -> Result<()>) -> Result<()> {
-        let begun_ns = self.now_ns();
+        let begun_ns = (self.now_ns)();
         let done = work();
-        self.time(op, begun_ns);
-        self.count(op, bytes, done)
-    }
-
-    /// Counts a request that touched `bytes` and ended with `result`, which it returns.
-    fn count(&self, op: Op, bytes: u64, result: Result<()>) -> Result<()> {
-        let (kind, access) = match op {
-            _ if result.is_err() => (ERRORS, Access::Cached),
-            Op::Read => (READS, Access::Cached),
-            Op::Write(access) => (WRITES, access),
-            Op::Flush => (FLUSHES, Access::Cached),
-            Op::Trim(access) => (TRIMS, access),
-            Op::Zero(how) => (ZEROINGS, how.access),
-        };
-        self.add(kind, 1);
-        if !matches!(kind, FLUSHES | ERRORS) {
-            // The bytes of a kind are in the counter after it.
-            self.add(kind + 1, bytes);
-        }
-        if access == Access::Fua {
-            self.add(FUA, 1);
-        }
-        result
+        self.count(op, begun_ns, bytes, done.is_ok());
+        done
     }
 }
 
 impl QueueLayer for Arc<DiskCounters> {
     fn now_ns(&self) -> u64 {
-        DiskCounters::now_ns(self)
+        (self.now_ns)()
     }
 
     fn complete(&mut self, request: NotedRequest, completion: &mut Completion) {
-        self.time(request.op, request.begun_ns);
-        let result = std::mem::replace(&mut completion.result, Ok(()));
-        completion.result = self.count(request.op, request.touched.len, result);
+        self.count(request.op, request.begun_ns, request.touched.len, completion.result.is_ok());
     }
 }
 
@@ -209,11 +167,9 @@ impl<D: Disk> Disk for StatsDisk<D> {
 
     /// A read of what is lent. Its latency ends when the bytes are found.
     fn lend(&self, span: Span, least_bytes: u64, borrower: Arc<dyn Borrower>) -> Option<Lent<'_>> {
-        let begun_ns = self.counters.now_ns();
+        let begun_ns = (self.counters.now_ns)();
         let lent = self.inner.lend(span, least_bytes, borrower)?;
-        self.counters.time(Op::Read, begun_ns);
-        self.counters.add(READS, 1);
-        self.counters.add(READS + 1, lent.len);
+        self.counters.count(Op::Read, begun_ns, lent.len, true);
         Some(lent)
     }
 }

@@ -1,5 +1,6 @@
 //! The process that owns a pool: it opens the pool, runs the services that its program links, and answers its clients.
 
+use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -30,6 +31,8 @@ pub struct PoolOwner {
     recovery: Recovery,
     listening: Mutex<Option<ListeningSocket>>,
     steps: Option<StepThread>,
+    /// Servers beside the control socket, which answer by the owner.
+    servers: Mutex<Vec<Box<dyn Any + Send>>>,
 }
 
 /// The part of an owner that its clients' threads share.
@@ -97,7 +100,7 @@ impl PoolOwner {
         let steps = StepThread::start(&running);
         let (path, registry) = (lock.path().to_owned(), Arc::clone(registry));
         let core = Arc::new(OwnerCore { pool, path, memory, boot_id, registry, running, history });
-        Ok(Self { core, lock, recovery, listening: Mutex::default(), steps })
+        Ok(Self { core, lock, recovery, listening: Mutex::default(), steps, servers: Mutex::default() })
     }
 
     /// The pool.
@@ -147,11 +150,24 @@ impl PoolOwner {
         Ok(())
     }
 
-    /// Removes the control socket, and returns when the last call has ended.
+    /// Keeps a server that answers by this owner, such as by [`PoolOwner::metrics_source`], until
+    /// [`PoolOwner::stop_listening`]. A drop of the server must end its last answer.
+    pub fn keep_server(&self, server: Box<dyn Any + Send>) {
+        self.servers.lock().push(server);
+    }
+
+    /// Returns a function that returns [`PoolOwner::metrics`], or `None` after the owner's end.
+    pub fn metrics_source(&self) -> impl Fn() -> Option<Vec<Metric>> + Send + Sync + use<> {
+        let core = Arc::downgrade(&self.core);
+        move || Some(core.upgrade()?.metrics())
+    }
+
+    /// Removes the control socket and drops the servers beside it, and returns when the last call has ended.
     ///
     /// # Errors
     /// [`crate::Error::Io`] if the socket could not be removed.
     pub fn stop_listening(&self) -> Result<()> {
+        self.servers.lock().clear();
         let listening = self.listening.lock().take();
         listening.map_or(Ok(()), ListeningSocket::stop)
     }
@@ -193,8 +209,8 @@ impl PoolOwner {
     /// [`crate::Error::Io`] if the control socket could not be removed; the pool is left as after a crash then.
     pub fn end(self) -> Result<EndedOwner> {
         self.stop_listening()?;
-        let Self { core, lock, listening, steps, .. } = self;
-        drop((listening, steps));
+        let Self { core, lock, listening, steps, servers, .. } = self;
+        drop((listening, steps, servers));
         let ended = core.running.iter().map(|service| service.end()).fold(Ok(()), std::result::Result::and);
         // The sessions' threads, which had the other references, have ended.
         let pool = Arc::into_inner(core).and_then(|core| {

@@ -44,6 +44,8 @@ pub struct Announcement {
     pub caches: Vec<CacheReport>,
     /// The file systems of the server.
     pub file_systems: Vec<AnnouncedFs>,
+    /// The page with metrics for Prometheus, if one is served.
+    pub metrics: Option<String>,
     /// The file that the server's messages go to, if it has no terminal.
     #[serde(serialize_with = "ferrite_owner::paths::show")]
     pub log: Option<PathBuf>,
@@ -125,6 +127,7 @@ impl Announcement {
         text.extend(self.caches.iter().map(|cache| format!("cache     {}", show_line(cache))));
         text.extend(self.disks.iter().map(AnnouncedDisk::show));
         text.extend(self.file_systems.iter().map(AnnouncedFs::show));
+        text += &self.metrics.as_ref().map(|at| format!("metrics   {at}\n")).unwrap_or_default();
         text += &self.log.as_deref().map(|log| format!("log       {}\n", in_line(log))).unwrap_or_default();
         let ended_by = self.ended_by.as_deref().unwrap_or("Ctrl-C");
         text + &format!("next      {}\n{ended_by} ends it.\n", self.next(pool))

@@ -27,7 +27,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(5);
 /// Show which pools are served, mounted and attached now, by which process, and how full they are
 ///
 /// Shows the pools of this user's processes, and as root the pools of all users. A pool that no process serves is not
-/// shown: see `ferrite pool info`.
+/// shown: see `ferrite pool info`. `ferrite stat` shows what a pool does: requests, bytes, errors and latencies.
 #[derive(Args)]
 pub struct Status {
     /// Print JSON

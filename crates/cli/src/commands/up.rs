@@ -3,6 +3,7 @@
 mod make;
 
 use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use ferrite_cache::{CacheReport, MemberAddress};
 use ferrite_daemon::disks::{Serving, attach_directory};
 use ferrite_daemon::filesystems::names;
 use ferrite_daemon::lacks;
+use ferrite_daemon::metrics_server::MetricsServer;
 use ferrite_daemon::mounts;
 use ferrite_daemon::{caches, disks, filesystems};
 use ferrite_devnode as attach;
@@ -79,6 +81,10 @@ pub struct Up {
     /// pool, or a later one of this pool, is not written over.
     #[arg(long, value_name = "IMAGE")]
     backup: Option<PathBuf>,
+    /// Serve the page /metrics for Prometheus here: a port of this machine, or ADDRESS:PORT for other machines too.
+    /// Port 0 is any free port. Everyone who reaches the address may read the page: `ferrite metrics --help`
+    #[arg(long, value_name = "ADDRESS", value_parser = metrics_address)]
+    metrics: Option<SocketAddr>,
     /// Give the disks that are made a checksum of each 4 KiB: see `ferrite disk create --help`
     #[arg(long)]
     checksum: bool,
@@ -98,6 +104,7 @@ struct Opened {
     caches: Vec<CacheReport>,
     file_system: Option<AnnouncedFs>,
     disks: Vec<AnnouncedDisk>,
+    metrics: Option<String>,
 }
 
 /// Returns true if the folder of `path` lists it. Inspecting a mount itself could wait for a server that does not
@@ -111,6 +118,23 @@ fn disk(text: &str) -> Result<(String, u64), String> {
     let (name, bytes) = text.split_once('=').ok_or("write NAME=SIZE, such as disk0=512M")?;
     ferrite_pool::check_name(name).map_err(|error| error.to_string())?;
     Ok((name.into(), size::parse(bytes)?))
+}
+
+/// Returns the address that `text` names: a port alone is one of this machine's loopback address.
+fn metrics_address(text: &str) -> Result<SocketAddr, String> {
+    let port = text.strip_prefix(':').unwrap_or(text).parse::<u16>();
+    port.map(|port| (Ipv4Addr::LOCALHOST, port).into())
+        .or_else(|_| text.parse())
+        .map_err(|_| "write a port, such as 9187, or ADDRESS:PORT, such as 192.0.2.7:9187 or [::1]:9187".into())
+}
+
+/// Serves the metrics of `owner` at `address`, until the owner stops. Returns the page's address.
+fn serve_metrics(owner: &PoolOwner, address: SocketAddr) -> Outcome<String> {
+    let server = MetricsServer::start(address, Arc::new(owner.metrics_source()));
+    let server = server.map_err(|error| format!("serving metrics at {address}: {error}"))?;
+    let page = format!("http://{}/metrics", server.address());
+    owner.keep_server(Box::new(server));
+    Ok(page)
 }
 
 impl Up {
@@ -169,13 +193,14 @@ impl Up {
             let removed = fs::remove_file(owner.lock().path()).map_err(Failure::from);
             opened = and_then_cleared(opened, removed);
         }
-        let Opened { caches, file_system, disks } = opened?;
+        let Opened { caches, file_system, disks, metrics } = opened?;
         mount_notes::remark_left(owner.lock().path(), file_system.as_ref().and_then(|fs| fs.mounted_on.as_deref()));
         let recovered = !owner.recovery().clean;
         let all = Announcement {
             cleared,
             recovered,
             caches,
+            metrics,
             file_systems: file_system.into_iter().collect(),
             ..Announcement::of(&owner.report(), serving.has_volatile_cache(), disks)
         };
@@ -203,8 +228,9 @@ impl Up {
         let announced: Outcome<_> = disks(owner).all_names().into_iter().map(announced).collect();
         let disks = announced?;
         stop::go_on()?;
+        let metrics = self.metrics.map(|address| serve_metrics(owner, address)).transpose()?;
         owner.listen()?;
-        Ok(Opened { caches, file_system, disks })
+        Ok(Opened { caches, file_system, disks, metrics })
     }
 
     /// Mounts the file system, which is made if it is missing, or returns why it is not mounted. If the user named a

@@ -17,10 +17,26 @@ pub const ALL: &[(&str, &[&str])] = &[
             "ferrite up",
             "ferrite up --pool /dev/shm/pool --size 4G --disk db=1.5G --mount /mnt/files",
             "ferrite up --pool /dev/shm/pool --detach       # end it with `ferrite down /dev/shm/pool`",
+            "ferrite up --pool /dev/shm/pool --metrics 9187 # http://127.0.0.1:9187/metrics",
             "ferrite up --pool /dev/shm/pool --no-disk --run make -C /mnt/files",
         ],
     ),
     ("ferrite status", &["ferrite status", "ferrite status --json"]),
+    (
+        "ferrite stat",
+        &[
+            "ferrite stat                                   # totals since the pool was opened",
+            "ferrite stat /dev/shm/pool --watch             # rates of each second; q ends it",
+            "ferrite stat /dev/shm/pool --json",
+        ],
+    ),
+    (
+        "ferrite metrics",
+        &[
+            "ferrite metrics                                # for a script; `up --metrics` serves a page",
+            "ferrite metrics /dev/shm/pool | grep disk_requests_total",
+        ],
+    ),
     ("ferrite down", &["ferrite down", "ferrite down /dev/shm/pool"]),
     (
         "ferrite pool",

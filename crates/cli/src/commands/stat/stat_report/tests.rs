@@ -1,0 +1,52 @@
+//! Totals and rates.
+
+use ferrite_memory::RequestCounters;
+
+use super::*;
+
+/// The metrics after `requests` reads of 4 KiB that took 1000 ns each.
+fn metrics(reads: &RequestCounters, requests: u64) -> Vec<Metric> {
+    (0..requests).for_each(|_| reads.count(1000, Some(4096)));
+    let (labels, totals) = ([("disk", "d0"), ("op", "read")], reads.totals());
+    let mut all = [Metric::counter("disk_requests_total", ""), Metric::counter("disk_bytes_total", "")];
+    all[0].add(labels, totals.latency.count());
+    all[1].add(labels, totals.bytes);
+    let mut latency = Metric::histogram("disk_request_seconds", "");
+    latency.add(labels, totals.latency.clone());
+    latency.add([("disk", "d0"), ("op", "write")], LatencyCounts::default());
+    let mut space = Metric::gauge("pool_space_bytes", "");
+    space.add([("use", "free")], 1 << 20);
+    let size = Metric::gauge("pool_size_bytes", "").of(2 << 20);
+    let hits = Metric::counter("cache_read_hits_total", "").of(totals.latency.count());
+    all.into_iter().chain([latency, space, size, hits]).collect()
+}
+
+#[test]
+fn the_first_report_has_totals_and_the_next_has_rates() {
+    let reads = RequestCounters::default();
+    let (pool, first) = (Path::new("/dev/shm/pool"), metrics(&reads, 10));
+    let report = StatReport::new(pool, &first, None);
+    assert_eq!(report.requests.len(), 1, "an operation that was never done has no row: {report:?}");
+    let row = &report.requests[0];
+    assert_eq!((row.service.as_str(), row.name.as_str(), row.operation.as_str()), ("disk", "d0", "read"));
+    assert_eq!((row.requests, row.bytes, row.errors), (10, 40960, 0));
+    assert_eq!(row.latency.map(|latency| latency.p50_ns), Some(1023));
+    let text = report.show();
+    assert!(text.starts_with("pool /dev/shm/pool (2 MiB, 1 MiB free)\n"), "{text}");
+    assert!(text.contains("disk d0") && text.contains("1.0 us"), "{text}");
+
+    let next = metrics(&reads, 30);
+    let report = StatReport::new(pool, &next, Some((Duration::from_secs(2), &first)));
+    let rates = report.requests[0].per_second.expect("a rate");
+    assert_eq!((rates.requests, rates.bytes), (15.0, 61440.0));
+    let hits = report.values.iter().find(|row| row.name == "cache_read_hits_total").expect("a value");
+    assert_eq!((hits.value, hits.per_second), (40.0, Some(15.0)));
+    let idle = StatReport::new(pool, &next, Some((Duration::from_secs(1), &next)));
+    assert!(idle.requests[0].latency.is_none(), "no request, no latency");
+}
+
+#[test]
+fn times_have_a_unit_that_fits() {
+    let shown = [999, 1500, 99_900, 7_000_000, 12_000_000_000].map(show_ns);
+    assert_eq!(shown, ["999 ns", "1.5 us", "100 us", "7.0 ms", "12 s"]);
+}
