@@ -196,6 +196,7 @@ fn of_a_pool_that_is_served(page: &mut Page, at: &dyn Fn(&str) -> String) {
     page.tells("File system", &json(&["fs", "list", pool]));
     page.tells("Wear", &json(&["pool", "wear", pool]));
     page.tells("Calls", &counted(client("ls").arg(mount)).1);
+    page.tells("Statistics", &json(&["stat", pool]));
     page.tells("Status", &json(&["status"]));
     server.interrupt();
     let mut detached = ferrite();

@@ -51,3 +51,6 @@ fn running<S: RunningService>(owner: &PoolOwner, kind: TagKind) -> Arc<S> {
     let service: Arc<dyn Any + Send + Sync> = Arc::clone(owner.running().of(kind).expect("it is registered")) as _;
     service.downcast().expect("it is registered for the kind")
 }
+
+#[cfg(test)]
+mod tests;

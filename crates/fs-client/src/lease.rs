@@ -12,7 +12,7 @@ use super::thread_slot;
 use ferrite_fs::format::attr::{Attr, Ino};
 use ferrite_fs::share::layout::lease_state::LeaseMode;
 use ferrite_fs::share::layout::request::{GrantedLease, LeaseAccess};
-use ferrite_fs::share::layout::shared_state::LEASES;
+use ferrite_fs::share::layout::shared_state::{DirectRequest, LEASES};
 use ferrite_fs::view::hints;
 use ferrite_fs::view::superpage_cache::{self, LeaseBlock};
 
@@ -72,9 +72,19 @@ impl FileLease {
     /// Reads from byte `at` on; how many bytes: fewer than asked for at the end only, none at the end.
     #[inline(always)]
     pub fn read(&self, at: u64, into: &mut [u8]) -> Option<usize> {
-        match self.read_together(at, into) {
-            Some(()) => Some(into.len()),
-            None => self.read_slowly(at, into),
+        let read = match self.read_together(at, into) {
+            Some(()) => into.len(),
+            None => self.read_slowly(at, into)?,
+        };
+        self.count(DirectRequest::Read, read);
+        Some(read)
+    }
+
+    /// Counts a request of this thread that moved `bytes`.
+    #[inline(always)]
+    fn count(&self, request: DirectRequest, bytes: usize) {
+        if let Some(thread_slot) = thread_slot::claimed(&self.session) {
+            self.session.shared_state().count(thread_slot, request, bytes);
         }
     }
 
@@ -135,11 +145,13 @@ impl FileLease {
         }
         let thread_slot = thread_slot::claimed(&self.session)?;
         if self.end.may_be_at(at) && self.io()?.append_together(thread_slot, at, from, || self.now()).is_some() {
+            self.session.shared_state().count(thread_slot, DirectRequest::Write, from.len());
             return Some(from.len());
         }
         if self.io()?.write_together(thread_slot, at, from, || self.now()).is_none() {
             self.write_slowly(thread_slot, at, from)?;
         }
+        self.session.shared_state().count(thread_slot, DirectRequest::Write, from.len());
         Some(from.len())
     }
 
@@ -175,7 +187,9 @@ impl FileLease {
     #[inline]
     pub fn append(&self, from: &[u8]) -> Option<(u64, usize)> {
         let (io, thread_slot) = (self.io()?, thread_slot::claimed(&self.session)?);
-        self.extend(&io, thread_slot, None, from).map(|at| (at, from.len()))
+        let at = self.extend(&io, thread_slot, None, from)?;
+        self.session.shared_state().count(thread_slot, DirectRequest::Write, from.len());
+        Some((at, from.len()))
     }
 
     #[inline]

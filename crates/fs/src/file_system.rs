@@ -11,6 +11,7 @@ use ferrite_pool::{Format, Freeze, Pool, ProgressWatch, Tag};
 
 use crate::file::{allocate, fsync, read, write};
 use crate::file_system::held_tier::HeldTier;
+use crate::share::layout::shared_state::DirectRequest;
 use crate::share::shared_files::SharedFiles;
 use crate::store::create_fs;
 use crate::store::tier_joining;
@@ -166,6 +167,11 @@ impl FileSystem {
     /// Returns the current tag.
     pub fn tag(&self) -> Arc<Tag> {
         self.shared.tag()
+    }
+
+    /// Returns the requests that clients did by themselves since this opening, and their bytes.
+    pub fn direct_counts(&self, request: DirectRequest) -> (u64, u64) {
+        self.shared.space.shared_state.counts(request)
     }
 
     /// Returns how full the file system is, without removed files. Free space is what content can use: not the rest of

@@ -1,11 +1,18 @@
 //! The metrics of a pool as a whole.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use ferrite_pool::{Pool, Recovery, SpaceUsage};
+use ferrite_pool::{Pool, Recovery, SpaceUsage, TagKind};
 use parking_lot::Mutex;
 
-use crate::Metric;
+use crate::{Metric, ServiceRegistry, space_bytes};
+
+/// Returns the name of `kind`, or of its service if the pool has no name for it.
+fn kind_name(registry: &ServiceRegistry, kind: TagKind) -> String {
+    let service = registry.of(kind).filter(|_| !kind.is_known());
+    service.map_or_else(|| kind.name().into(), |service| service.name().into())
+}
 
 /// What an owner knows of its pool's past.
 pub(crate) struct PoolHistory {
@@ -28,13 +35,25 @@ impl PoolHistory {
 }
 
 /// Returns the metrics of `pool`.
-pub(crate) fn pool_metrics(pool: &Pool, history: &PoolHistory) -> Vec<Metric> {
+pub(crate) fn pool_metrics(pool: &Pool, registry: &ServiceRegistry, history: &PoolHistory) -> Vec<Metric> {
     let SpaceUsage { total_bytes, free_bytes, normal_bytes, super_bytes, meta_bytes } = pool.usage();
     let mut space = Metric::gauge("pool_space_bytes", "Bytes of the pool by their use");
     for (used_as, bytes) in
         [("free", free_bytes), ("pages", normal_bytes), ("superpages", super_bytes), ("tables", meta_bytes)]
     {
         space.add([("use", used_as)], bytes);
+    }
+    let mut tags = Metric::gauge("pool_tags", "Tags in the pool by their kind");
+    let mut tag_space = Metric::gauge("pool_tag_space_bytes", "Bytes of the pool that tags of a kind take");
+    let mut kinds = BTreeMap::<String, (u64, u64)>::new();
+    for tag in pool.tags() {
+        let (count, bytes) = kinds.entry(kind_name(registry, tag.kind)).or_default();
+        *count += 1;
+        *bytes += space_bytes(&tag);
+    }
+    for (kind, (count, bytes)) in &kinds {
+        tags.add([("kind", kind)], *count);
+        tag_space.add([("kind", kind)], *bytes);
     }
     let mut age = Metric::gauge(
         "pool_image_age_seconds",
@@ -46,7 +65,8 @@ pub(crate) fn pool_metrics(pool: &Pool, history: &PoolHistory) -> Vec<Metric> {
     vec![
         Metric::gauge("pool_size_bytes", "Bytes of the pool").of(total_bytes),
         space,
-        Metric::gauge("pool_tags", "Tags in the pool").of(pool.tags().len() as u64),
+        tags,
+        tag_space,
         Metric::gauge("pool_open_seconds", "Seconds since this owner opened the pool")
             .of(history.opened.elapsed().as_secs_f64()),
         Metric::gauge("pool_recovery_seconds", "Seconds that opening the pool took, with its recovery")

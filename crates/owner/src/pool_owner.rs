@@ -274,7 +274,7 @@ impl OwnerCore {
     /// Returns what the pool and its services count.
     pub fn metrics(&self) -> Vec<Metric> {
         let of_services = self.running.iter().flat_map(|service| service.metrics());
-        pool_metrics(&self.pool, &self.history).into_iter().chain(of_services).collect()
+        pool_metrics(&self.pool, &self.registry, &self.history).into_iter().chain(of_services).collect()
     }
 
     /// Returns the end of a message about a service that this process does not link.

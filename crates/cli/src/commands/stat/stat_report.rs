@@ -37,8 +37,10 @@ struct RequestRow {
     errors: u64,
     /// Latencies since the report before, or since the pool was opened.
     latency: Option<LatencyQuantiles>,
-    /// Rates since the report before.
-    per_second: Option<RequestRates>,
+    /// Requests, bytes and errors a second since the report before.
+    rate_requests: Option<f64>,
+    rate_bytes: Option<f64>,
+    rate_errors: Option<f64>,
 }
 
 /// Latencies in nanoseconds.
@@ -49,13 +51,6 @@ struct LatencyQuantiles {
     p999_ns: u64,
 }
 
-#[derive(Clone, Copy, Debug, Serialize)]
-struct RequestRates {
-    requests: f64,
-    bytes: f64,
-    errors: f64,
-}
-
 /// A number that is not a count of requests.
 #[derive(Debug, Serialize)]
 struct ValueRow {
@@ -63,8 +58,8 @@ struct ValueRow {
     name: String,
     labels: BTreeMap<String, String>,
     value: f64,
-    /// The growth of a count since the report before.
-    per_second: Option<f64>,
+    /// The growth of a counter a second since the report before.
+    rate: Option<f64>,
 }
 
 /// The metrics of a moment, to be found by name and labels.
@@ -158,14 +153,10 @@ impl RequestRow {
         }
         let count = |moment: Moment<'_>, end: &str| moment.number(&format!("{service}{end}"), labels);
         let [requests, bytes, errors] = ["_requests_total", "_bytes_total", "_errors_total"].map(|end| count(now, end));
-        let per_second = earlier.map(|(seconds, before)| {
-            let rate = |now: f64, end: &str| (now - count(before, end)).max(0.0) / seconds;
-            RequestRates {
-                requests: rate(requests, "_requests_total"),
-                bytes: rate(bytes, "_bytes_total"),
-                errors: rate(errors, "_errors_total"),
-            }
-        });
+        let rate = |now: f64, end: &str| {
+            let (seconds, before) = earlier?;
+            Some((now - count(before, end)).max(0.0) / seconds)
+        };
         let before = earlier.and_then(|(_, before)| before.sample(&format!("{service}_request_seconds"), labels));
         let before = before.and_then(|sample| sample.value.latency()).unwrap_or_default();
         let label = |name: &str| labels.get(name).cloned().unwrap_or_default();
@@ -177,13 +168,15 @@ impl RequestRow {
             bytes: bytes as u64,
             errors: errors as u64,
             latency: LatencyQuantiles::of(&latency.since(&before)),
-            per_second,
+            rate_requests: rate(requests, "_requests_total"),
+            rate_bytes: rate(bytes, "_bytes_total"),
+            rate_errors: rate(errors, "_errors_total"),
         })
     }
 
     fn show(&self) -> String {
-        let rates = self.per_second.map(|rates| (rates.requests, rates.bytes));
-        let (requests, bytes) = rates.unwrap_or((self.requests as f64, self.bytes as f64));
+        let requests = self.rate_requests.unwrap_or(self.requests as f64);
+        let bytes = self.rate_bytes.unwrap_or(self.bytes as f64);
         let bytes = if bytes < 1.0 { "-".into() } else { size::show(bytes as u64) };
         let name = format!("{} {}", self.service, self.name);
         let mut text = format!("{name:<20.20} {:<11} {requests:>11.0} {bytes:>11} {:>8}", self.operation, self.errors);
@@ -197,11 +190,11 @@ impl RequestRow {
 fn value_of(metric: &Metric, sample: &MetricSample, earlier: Option<(f64, Moment<'_>)>) -> Option<ValueRow> {
     let value = sample.value.number()?;
     let is_count = metric.kind == MetricKind::Counter;
-    let growth = earlier.filter(|_| is_count).map(|(seconds, before)| {
+    let rate = earlier.filter(|_| is_count).map(|(seconds, before)| {
         let grown = value - before.number(&metric.name, &sample.labels);
         grown.max(0.0) / seconds
     });
-    Some(ValueRow { name: metric.name.clone(), labels: sample.labels.clone(), value, per_second: growth })
+    Some(ValueRow { name: metric.name.clone(), labels: sample.labels.clone(), value, rate })
 }
 
 impl ValueRow {
@@ -214,7 +207,7 @@ impl ValueRow {
         let number = |value: f64| if is_bytes { size::show(value as u64) } else { format!("{value:.0}") };
         let labels: Vec<&str> = self.labels.values().map(String::as_str).collect();
         let name = format!("{} {}", self.name.trim_end_matches("_total").replace('_', " "), labels.join(" "));
-        let growth = self.per_second.map(|rate| format!(" {:>11}/s", number(rate))).unwrap_or_default();
+        let growth = self.rate.map(|rate| format!(" {:>11}/s", number(rate))).unwrap_or_default();
         format!("{name:<32} {:>11}{growth}\n", number(self.value))
     }
 }

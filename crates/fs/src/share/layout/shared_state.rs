@@ -6,6 +6,7 @@
 //!       16       gate: not 0 while changes wait   17 pages of the pool, if there is a tier, else 0   18 chunk words
 //!       32       version[1024], each with writes_wait on 128 bytes of its own: the locks of inodes
 //!       16416    thread slot[1024] of 64 bytes:   0 pin   1 the session that claimed it, or 0
+//!                                                2 reads   3 bytes of them   4 writes   5 bytes of them
 //!       24608    lease[16384] of 64 bytes: 0 state   1 time of the last write   2 time of the first read since
 //!                                          3 turn of an append and the size before it   4 other leases on the file
 //!       155680   chunk[]: where each chunk lies, with its kind in the low bits
@@ -67,6 +68,18 @@ const CHUNKS_AT: usize = LEASES_AT + LEASES * LINE;
 const LINE: usize = 8;
 
 const KIND: u64 = CHUNK - 1;
+
+/// The first word of a thread slot that counts.
+const COUNTS_AT: usize = 2;
+
+/// A request that a client does by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DirectRequest {
+    /// A read.
+    Read,
+    /// A write or an append.
+    Write,
+}
 
 /// The distance between the locks of two neighbouring chunks: an odd number, so that chunks differ at any distance.
 const CHUNK_STRIDE: u64 = 61;
@@ -291,6 +304,27 @@ impl SharedState {
     /// The session that has claimed slot `thread_slot`; 0 if none has.
     pub fn slot_session(&self, thread_slot: usize) -> &AtomicU64 {
         self.thread_slot(thread_slot, 1)
+    }
+
+    /// Counts a request of the thread that has slot `thread_slot`, which moved `bytes`. The counts stay when another
+    /// thread claims the slot. A signal handler that interrupts this may lose a count.
+    #[inline(always)]
+    pub fn count(&self, thread_slot: usize, request: DirectRequest, bytes: usize) {
+        let words = COUNTS_AT + 2 * request as usize;
+        for (word, amount) in [(words, 1), (words + 1, bytes as u64)] {
+            let count = self.thread_slot(thread_slot, word);
+            count.store(count.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the number of requests of all clients since the file system was mounted, and their bytes.
+    pub(crate) fn counts(&self, request: DirectRequest) -> (u64, u64) {
+        let words = COUNTS_AT + 2 * request as usize;
+        let sum = |word| {
+            let counts = (0..THREAD_SLOTS).map(|thread_slot| self.thread_slot(thread_slot, word).load(Ordering::Relaxed));
+            counts.fold(0, u64::wrapping_add)
+        };
+        (sum(words), sum(words + 1))
     }
 
     /// Word `word` of lease `lease`.

@@ -37,10 +37,10 @@ fn the_first_report_has_totals_and_the_next_has_rates() {
 
     let next = metrics(&reads, 30);
     let report = StatReport::new(pool, &next, Some((Duration::from_secs(2), &first)));
-    let rates = report.requests[0].per_second.expect("a rate");
-    assert_eq!((rates.requests, rates.bytes), (15.0, 61440.0));
+    let row = &report.requests[0];
+    assert_eq!((row.rate_requests, row.rate_bytes, row.rate_errors), (Some(15.0), Some(61440.0), Some(0.0)));
     let hits = report.values.iter().find(|row| row.name == "cache_read_hits_total").expect("a value");
-    assert_eq!((hits.value, hits.per_second), (40.0, Some(15.0)));
+    assert_eq!((hits.value, hits.rate), (40.0, Some(15.0)));
     let idle = StatReport::new(pool, &next, Some((Duration::from_secs(1), &next)));
     assert!(idle.requests[0].latency.is_none(), "no request, no latency");
 }
