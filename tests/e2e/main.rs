@@ -35,6 +35,7 @@ mod images;
 mod json;
 mod kill;
 mod library_owners;
+mod metrics;
 mod mount;
 mod mount_atomic;
 mod mount_copies;

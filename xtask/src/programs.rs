@@ -51,6 +51,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("setfattr", "attr"),
     ("make", "make"),
     ("tclsh", "tcl"),
+    ("promtool", "prometheus"),
 ];
 
 /// Test programs of crates.io, with the versions that are built.
