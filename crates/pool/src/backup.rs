@@ -24,9 +24,15 @@
 //! A restored pool is the same pool, with its UUID. Two copies in use at once are two pools with one name; a user who
 //! restores beside a living original has to avoid that.
 
+mod frames;
 mod image_file;
 mod image_format;
 mod image_tie;
+mod kept_file;
+mod kept_format;
+mod kept_image;
+mod kept_reader;
+mod kept_tree;
 mod restore;
 
 use std::io::Write;
@@ -37,6 +43,9 @@ use serde::{Deserialize, Serialize};
 pub use image_file::{backup_to, backup_with, open_image, restore_from, save_to};
 pub use image_format::VERSION;
 pub use image_tie::ensure_may_replace;
+pub use kept_file::{KeptFile, kept_save, restore_image, verify_image};
+pub use kept_format::KEPT_VERSION;
+pub use kept_image::{KeptImage, KeptSave, PoolSnapshot, SaveOptions, SaveReport};
 pub use restore::{RestoreOptions, restore, verify};
 
 use crate::Progress;

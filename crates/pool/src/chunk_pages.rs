@@ -29,6 +29,11 @@ impl ChunkPages {
         pages
     }
 
+    /// Returns the pages that the bytes of a bitmap mark.
+    pub fn of_bytes(bitmap: [u8; CHUNK_PAGES as usize / 8]) -> Self {
+        Self(bitmap)
+    }
+
     /// Returns the pages that `words` mark.
     pub fn from_words(words: [u64; CHUNK_PAGES as usize / 64]) -> Self {
         let words = words.map(u64::to_le_bytes);

@@ -7,7 +7,8 @@ use std::path::Path;
 
 use ferrite_memory::{Error as MediumError, Memory};
 
-use super::{GrantWriters, ImageSummary, RestoreOptions, ensure_may_replace, restore, verify, write_image};
+use super::kept_file::{restore_image, verify_image};
+use super::{GrantWriters, ImageSummary, RestoreOptions, ensure_may_replace, verify, write_image};
 use crate::{AtomicFile, Error, Pool, Result};
 use crate::{Progress, ProgressWatch, ensure_trusted};
 
@@ -146,7 +147,7 @@ pub fn open_image(path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// Restores the image in the file `path` into `memory`, after all of it has verified.
+/// Restores the image of any version in the file `path` into `memory`, after all of it has verified.
 ///
 /// # Errors
 /// As [`open_image`] and [`verify`], with `memory` unchanged; else as [`restore`].
@@ -156,12 +157,10 @@ pub fn restore_from(
     options: RestoreOptions,
     watch: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<ImageSummary> {
-    let mut file = open_image(path)?;
-    verify(&mut BufReader::new(&file), watch)?;
-    file.rewind().map_err(|error| io_error("reading", path, error))?;
-    restore(&mut BufReader::new(&file), memory, options, watch)
+    verify_image(path, watch)?;
+    restore_image(path, memory, options, watch)
 }
 
-fn io_error(what: &str, path: &Path, error: std::io::Error) -> Error {
+pub(super) fn io_error(what: &str, path: &Path, error: std::io::Error) -> Error {
     MediumError::io(format!("{what} {}", path.display()), error).into()
 }

@@ -21,6 +21,7 @@ use std::io::{ErrorKind, Read};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
+use super::kept_format::KEPT_VERSION;
 use crate::bounds::GENERATION_BOUND;
 use crate::chunk_pages::ChunkPages;
 use crate::layout::{CHUNK, PAGE, POOL_BYTES_MIN};
@@ -31,9 +32,9 @@ use crate::{Error, Result};
 pub const VERSION: u32 = 2;
 
 /// The bound of an image's generation. A restore adds a few to it.
-const GENERATION_MAX: u64 = GENERATION_BOUND - 16;
+pub(super) const GENERATION_MAX: u64 = GENERATION_BOUND - 16;
 
-const HEADER_MAGIC: [u8; 8] = *b"FERRIMG\0";
+pub(super) const HEADER_MAGIC: [u8; 8] = *b"FERRIMG\0";
 const FRAME_MAGIC: [u8; 4] = *b"FRAM";
 const TRAILER_MAGIC: [u8; 4] = *b"DONE";
 
@@ -199,6 +200,9 @@ impl<'input> ImageReader<'input> {
         if media.crc.get() != media.checksum() {
             return Err(bad("the header", 0));
         }
+        if media.version.get() == KEPT_VERSION {
+            return Err(Error::Limit("this is a kept image, which is read from a file and not from a stream".into()));
+        }
         if media.version.get() > VERSION {
             let (found, known) = (media.version.get(), VERSION);
             return Err(Error::Limit(format!(
@@ -289,6 +293,6 @@ fn read(input: &mut dyn Read, at: &mut u64, into: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-fn bad(what: &str, at: u64) -> Error {
+pub(super) fn bad(what: &str, at: u64) -> Error {
     Error::BadImage { what: what.into(), at }
 }

@@ -5,6 +5,7 @@ use std::io::{BufReader, ErrorKind, Read};
 use std::path::Path;
 
 use super::image_format::ImageReader;
+use super::kept_file::is_kept;
 use crate::tie::{Generation, PoolSide, Tie, TieStamp, TieVerdict, compare, renew};
 use crate::{Error, MemberKind, Pool, PoolMember, Result, show_uuid};
 
@@ -42,7 +43,7 @@ pub(super) fn next_stamp(pool: &Pool, nonce: u16) -> Result<TieStamp> {
 /// this pool knows (BK7). A file that is not an image with a stamp may be replaced.
 ///
 /// # Errors
-/// [`Error::Occupied`] with both sides and what to do; else as [`Pool`] says.
+/// [`Error::Occupied`] for a kept image, and with both sides and what to do; else as [`Pool`] says.
 pub fn ensure_may_replace(pool: &Pool, path: &Path) -> Result<()> {
     let file = match File::open(path) {
         Ok(file) if file.metadata().is_ok_and(|found| found.is_file()) => file,
@@ -51,23 +52,35 @@ pub fn ensure_may_replace(pool: &Pool, path: &Path) -> Result<()> {
         }
         _ => return Ok(()),
     };
+    if is_kept(path)? {
+        return Err(Error::Occupied(format!(
+            "{} is a kept image, which `ferrite up --keep` brings up to date: name another file",
+            path.display()
+        )));
+    }
     ensure_known(pool, &mut BufReader::new(file), path)
 }
 
 /// Refuses if `image`, which is at `path`, is an image that may not be replaced (BK7).
 pub(super) fn ensure_known(pool: &Pool, image: &mut dyn Read, path: &Path) -> Result<()> {
     let Ok(ImageReader { header, .. }) = ImageReader::open(image) else { return Ok(()) };
-    let (uuid, path) = (pool.superblock().uuid, path.display());
-    if header.pool != uuid {
+    ensure_stamp_known(pool, header.pool, header.stamp.as_ref(), &path.display().to_string())
+}
+
+/// Refuses if the image at `path` is of another pool, or later than `pool` knows: `of` and `stamp` are the image's
+/// (BK7).
+pub(super) fn ensure_stamp_known(pool: &Pool, of: [u8; 16], stamp: Option<&TieStamp>, path: &str) -> Result<()> {
+    let uuid = pool.superblock().uuid;
+    if of != uuid {
         return Err(Error::Occupied(format!(
             "{path} is an image of another pool, {}, and this pool is {}: name another file, or remove that one",
-            show_uuid(&header.pool),
+            show_uuid(&of),
             show_uuid(&uuid)
         )));
     }
-    let Some(stamp) = header.stamp else { return Ok(()) };
+    let Some(stamp) = stamp else { return Ok(()) };
     let tie = side(pool)?;
-    let verdict = tie.map_or(TieVerdict::ObjectLater, |tie| compare(&tie, Some(&stamp)));
+    let verdict = tie.map_or(TieVerdict::ObjectLater, |tie| compare(&tie, Some(stamp)));
     if matches!(verdict, TieVerdict::Same | TieVerdict::Unfinished | TieVerdict::PoolLater) {
         return Ok(());
     }

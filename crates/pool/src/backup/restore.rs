@@ -4,6 +4,7 @@ use std::io::Read;
 
 use ferrite_memory::{ByteCount, Memory, Scheme, Span};
 
+use super::frames::FrameSource;
 use super::image_format::{ImageFrame, ImageHeader, ImageReader};
 use super::{ImageSummary, progress};
 use crate::Progress;
@@ -27,7 +28,15 @@ pub struct RestoreOptions {
 /// [`Error::BadImage`] at the damaged place, [`Error::Limit`] for a newer version, [`Error::Medium`] if `input` fails,
 /// [`Error::Cancelled`] if `watch` returns false.
 pub fn verify(input: &mut dyn Read, watch: &mut dyn FnMut(Progress) -> bool) -> Result<ImageSummary> {
-    each_frame(&mut ImageReader::open(input)?, "verifying", watch, |_| Ok(()))
+    verify_frames(&mut ImageReader::open(input)?, watch)
+}
+
+/// Reads and verifies the frames of `image` to their end.
+pub(super) fn verify_frames(
+    image: &mut dyn FrameSource,
+    watch: &mut dyn FnMut(Progress) -> bool,
+) -> Result<ImageSummary> {
+    each_frame(image, "verifying", watch, |_| Ok(()))
 }
 
 /// Restores the image in `input` into `memory`. The pool is durable and closed on return. A larger memory becomes a
@@ -44,8 +53,17 @@ pub fn restore(
     options: RestoreOptions,
     watch: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<ImageSummary> {
-    let mut image = ImageReader::open(input)?;
-    let header = image.header;
+    restore_frames(&mut ImageReader::open(input)?, memory, options, watch)
+}
+
+/// Restores the frames of `image` into `memory`: see [`restore`].
+pub(super) fn restore_frames(
+    image: &mut dyn FrameSource,
+    memory: &dyn Memory,
+    options: RestoreOptions,
+    watch: &mut dyn FnMut(Progress) -> bool,
+) -> Result<ImageSummary> {
+    let header = *image.header();
     ensure_fits(memory, &header)?;
     // Reading a page that does not exist yet also allocates a page of the host.
     memory.reserve(Span::new(SUPERBLOCKS[0], SUPERBLOCKS.len() as u64 * PAGE))?;
@@ -53,7 +71,7 @@ pub fn restore(
         ensure_vacant(memory, &header)?;
     }
     let mut superblock = begin(memory, &header)?;
-    let summary = each_frame(&mut image, "restoring", watch, |frame| put(memory, frame))?;
+    let summary = each_frame(image, "restoring", watch, |frame| put(memory, frame))?;
     disown(memory, header.size / PAGE);
     let new = header.size / CHUNK..superblock.size / CHUNK;
     reserve_tables(memory, new.clone())?;
@@ -70,7 +88,7 @@ pub fn restore(
 
 /// Passes every verified frame to `visit`, to the end of the image.
 fn each_frame(
-    image: &mut ImageReader<'_>,
+    image: &mut dyn FrameSource,
     what: &'static str,
     watch: &mut dyn FnMut(Progress) -> bool,
     visit: impl Fn(&ImageFrame) -> Result<()>,
@@ -80,12 +98,12 @@ fn each_frame(
         visit(&frame)?;
         done += 1;
         used_bytes += frame.used.count() * PAGE;
-        if !watch(progress(what, done, image.header.frames)) {
+        if !watch(progress(what, done, image.header().frames)) {
             return Err(Error::Cancelled(what));
         }
     }
-    let ImageHeader { image: uuid, pool, size, .. } = image.header;
-    Ok(ImageSummary { image: uuid, pool, pool_bytes: size, used_bytes, image_bytes: image.at })
+    let ImageHeader { image: uuid, pool, size, .. } = *image.header();
+    Ok(ImageSummary { image: uuid, pool, pool_bytes: size, used_bytes, image_bytes: image.bytes() })
 }
 
 fn ensure_fits(memory: &dyn Memory, header: &ImageHeader) -> Result<()> {

@@ -5,6 +5,8 @@ mod file;
 mod grants;
 mod hostile;
 mod image_instant;
+mod kept;
+mod kept_crash;
 mod replaced;
 mod still;
 

@@ -1,0 +1,152 @@
+//! A memory whose pages can be copied as of one instant while threads go on storing.
+//!
+//! ```text
+//! page      pending --take--> copying ----------> done        the content went to the copier
+//!           pending --store-> copying --> kept --take-> done  the content waits in DRAM
+//! ```
+//!
+//! - SN1. The instant is [`SnapshotMemory::begin`]. The caller keeps every thread from storing during that call.
+//! - SN2. A store to a pending page first keeps the page's content. A store waits while another thread copies the page.
+//! - SN3. Only stores through this memory are noticed: a process that maps a [`Memory::share`]d part passes by. The caller
+//!   takes the pages of such parts before that process may store again.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::{Fletcher, Memory, Result, Scheme, Span, forward_memory, planted};
+
+/// Bytes of a page.
+const PAGE: u64 = 4096;
+
+const DONE: u8 = 0;
+const PENDING: u8 = 1;
+const COPYING: u8 = 2;
+const KEPT: u8 = 3;
+
+type PageBytes = [u8; PAGE as usize];
+
+/// See the module. Takes a byte of DRAM for each page, and during a copy the pages that are stored to before they are
+/// taken.
+pub struct SnapshotMemory<M> {
+    inner: M,
+    is_on: AtomicBool,
+    pages: Box<[AtomicU8]>,
+    kept: Mutex<HashMap<u64, Box<PageBytes>>>,
+}
+
+impl<M: Memory> SnapshotMemory<M> {
+    /// Returns `inner` with snapshots.
+    pub fn new(inner: M) -> Self {
+        let pages = (0..inner.size().div_ceil(PAGE)).map(|_| AtomicU8::new(DONE)).collect();
+        Self { inner, is_on: AtomicBool::new(false), pages, kept: Mutex::default() }
+    }
+
+    /// Begins a snapshot of `pages`, numbers of pages (SN1).
+    pub fn begin(&self, pages: impl Iterator<Item = u64>) {
+        self.kept().clear();
+        for page in pages {
+            self.pages[page as usize].store(PENDING, Ordering::Relaxed);
+        }
+        self.is_on.store(true, Ordering::Release);
+    }
+
+    /// Copies out what `page` held when the snapshot began. Each page of the snapshot is taken once.
+    pub fn take(&self, page: u64, into: &mut PageBytes) {
+        let state = &self.pages[page as usize];
+        while let Err(found) = state.compare_exchange(PENDING, COPYING, Ordering::Acquire, Ordering::Acquire) {
+            if found == COPYING {
+                std::hint::spin_loop();
+                continue;
+            }
+            if let Some(kept) = self.kept().remove(&page) {
+                *into = *kept;
+            }
+            state.store(DONE, Ordering::Release);
+            return;
+        }
+        self.inner.load(page * PAGE, into);
+        state.store(DONE, Ordering::Release);
+    }
+
+    /// Ends the snapshot. Pages that were not taken are no longer kept.
+    pub fn end(&self) {
+        self.is_on.store(false, Ordering::Release);
+        self.pages.iter().for_each(|page| page.store(DONE, Ordering::Release));
+        self.kept().clear();
+    }
+
+    fn kept(&self) -> MutexGuard<'_, HashMap<u64, Box<PageBytes>>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps the pages of `span` that are pending, before a store (SN2).
+    #[inline]
+    fn before_store(&self, span: Span) {
+        if self.is_on.load(Ordering::Acquire) && span.len > 0 {
+            self.keep(span);
+        }
+    }
+
+    #[cold]
+    fn keep(&self, span: Span) {
+        planted!("snapshot: a store keeps nothing" => return);
+        for page in span.at / PAGE..=(span.at + span.len - 1) / PAGE {
+            let state = &self.pages[page as usize];
+            loop {
+                match state.compare_exchange(PENDING, COPYING, Ordering::Acquire, Ordering::Acquire) {
+                    Ok(_) => {
+                        let mut bytes = Box::new([0; PAGE as usize]);
+                        self.inner.load(page * PAGE, &mut *bytes);
+                        self.kept().insert(page, bytes);
+                        state.store(KEPT, Ordering::Release);
+                        break;
+                    }
+                    Err(COPYING) => std::hint::spin_loop(),
+                    Err(_) => break,
+                }
+            }
+        }
+    }
+}
+
+impl<M: Memory> Memory for SnapshotMemory<M> {
+    forward_memory!(
+        self => self.inner;
+        size, survival, fence_is_durable, load, load_summed, load_hole, expect_store, load_word, load_words, flush, fence,
+        barrier, inherit, reserve, share, lend, persist, drain, drain_range
+    );
+
+    fn store(&self, at: u64, from: &[u8], how: Scheme) {
+        self.before_store(Span::new(at, from.len() as u64));
+        self.inner.store(at, from, how);
+    }
+
+    fn store_summed(&self, at: u64, from: &[u8]) -> Option<Fletcher> {
+        self.before_store(Span::new(at, from.len() as u64));
+        self.inner.store_summed(at, from)
+    }
+
+    fn zero(&self, span: Span, how: Scheme) {
+        self.before_store(span);
+        self.inner.zero(span, how);
+    }
+
+    fn store_word(&self, at: u64, value: u64) {
+        self.before_store(Span::new(at, 8));
+        self.inner.store_word(at, value);
+    }
+
+    fn store_words(&self, pieces: &[(u64, &[u8])]) {
+        pieces.iter().for_each(|(at, from)| self.before_store(Span::new(*at, from.len() as u64)));
+        self.inner.store_words(pieces);
+    }
+
+    fn release(&self, span: Span) -> Result<()> {
+        self.before_store(span);
+        self.inner.release(span)
+    }
+}
+
+#[cfg(test)]
+mod tests;
