@@ -4,13 +4,13 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ferrite_disk::{Disk, Geometry, RamDisk};
+use ferrite_memory::planted::plant;
 
 use super::*;
-use crate::backup::frames::FrameSource;
 use crate::backup::kept_format::{KeptHeader, capacity_bytes};
 use crate::backup::kept_reader::KeptReader;
 use crate::backup::restore::restore_frames;
-use crate::{Frozen, Freeze};
+use crate::Freeze;
 
 pub(super) fn geometry(size: u64) -> Geometry {
     Geometry {
@@ -103,7 +103,8 @@ fn ki6_a_later_image_and_one_of_another_pool_stay() {
     let refused = |pool: &Pool, words: &str| {
         let message = kept(&disk).save(pool, &FROZEN, &mut quiet).unwrap_err().to_string();
         assert!(message.contains(words), "{message}");
-        assert_eq!(kept(&disk).ensure_of(pool, "it").unwrap_err().to_string().contains(words), true);
+        let message = kept(&disk).ensure_of(pool, "it").unwrap_err().to_string();
+        assert!(message.contains(words), "{message}");
     };
     for _ in 0..2 {
         kept(&disk).save(&pool, &FROZEN, &mut quiet).unwrap();
@@ -208,9 +209,18 @@ impl Freeze for EqualWords {
     }
 }
 
+/// Ends the threads of a test, also if the test fails.
+struct EndsThreads<'a>(&'a AtomicBool);
+
+impl Drop for EndsThreads<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 /// KI1: a save with a snapshot is one moment, although services and transactions go on while it is written. Returns false
-/// if some save was not.
-fn saves_are_moments() -> bool {
+/// if some save was not. `bug` is planted in the threads that store.
+fn saves_are_moments(bug: Option<&str>) -> bool {
     let inner = blank(POOL_BYTES_MIN);
     Pool::create(&*inner, &Format { uuid: [1; 16], boot_id: BOOT }).unwrap();
     let snapshot = Arc::new(PoolSnapshot::new(inner.clone()));
@@ -222,10 +232,16 @@ fn saves_are_moments() -> bool {
     pool.register_freezer(Arc::<EqualWords>::downgrade(&words));
     let disk = image_disk(&pool);
     let mut image = kept(&disk);
-    let (is_over, mut is_good) = (AtomicBool::new(false), true);
+    let is_over = AtomicBool::new(false);
+    let mut is_good = true;
     std::thread::scope(|scope| {
-        scope.spawn(|| (1..).take_while(|_| !is_over.load(Ordering::SeqCst)).for_each(|value| words.request(value)));
+        let _end = EndsThreads(&is_over);
         scope.spawn(|| {
+            let _bug = bug.map(plant);
+            (1..).take_while(|_| !is_over.load(Ordering::SeqCst)).for_each(|value| words.request(value));
+        });
+        scope.spawn(|| {
+            let _bug = bug.map(plant);
             (0..250_u8).cycle().take_while(|_| !is_over.load(Ordering::SeqCst)).for_each(|byte| {
                 put(&pool, "value", &vec![byte; 9000]);
             });
@@ -247,18 +263,18 @@ fn saves_are_moments() -> bool {
             };
             is_good &= recovery.clean && recovery.replay.transactions == 0;
             if back.tag("value").is_ok() {
-                let value = get(&back, "value");
-                is_good &= value.len() == 9000 && value.iter().all(|byte| *byte == value[0]);
+                let mut value = Vec::new();
+                is_good &= back.get("value", &mut value).is_ok();
+                is_good &= value.len() == 9000 && value.iter().all(|byte| Some(byte) == value.first());
             }
         }
-        is_over.store(true, Ordering::SeqCst);
     });
     is_good
 }
 
 #[test]
 fn ki1_a_save_is_one_moment_while_services_go_on() {
-    assert!(saves_are_moments());
+    assert!(saves_are_moments(None));
 }
 
 /// KI1: during a save that a snapshot serves, the pool is not frozen.
@@ -282,8 +298,7 @@ fn ki1_the_pool_is_thawed_before_pages_are_copied() {
 
 #[test]
 fn canary_a_snapshot_that_keeps_nothing_is_caught() {
-    let _bug = ferrite_memory::planted::plant_in_process("snapshot: a store keeps nothing");
-    assert!(!saves_are_moments());
+    assert!(!saves_are_moments(Some("snapshot: a store keeps nothing")));
 }
 
 /// In files: made, brought up to date, restored by the same command as other images, and not replaced by a backup.
