@@ -3,6 +3,8 @@
 use std::fmt;
 use std::process::Command;
 
+use crate::package::PackageKind;
+
 /// The help page.
 pub const HELP: &str = "\
 The project's commands. Each exits 0 when all went well, 1 when not, 2 when it was called wrongly.
@@ -16,13 +18,17 @@ The project's commands. Each exits 0 when all went well, 1 when not, 2 when it w
                               those that crash or kill something or look for planted bugs.
   cargo xtask soak [--rounds N] [--seed N]
                               What takes hours: the tests that crash or kill something for N rounds (50 if not said)
-                              from a new seed, which is printed, or from the seed N; and SQLite's own tests.
+                              from a new seed, which is printed, or from the seed N; and SQLite's own tests. Installs,
+                              uses and removes the packages, which needs the network and debootstrap.
   cargo xtask tidy            The rules alone: which package may name which, structure, sentences, the ledger, what is
                               frozen, and that the pages in docs/ point at what exists.
   cargo xtask prose [PATH]    Lists the lines of comments and pages below PATH that slow a reader down, with a hint each.
   cargo xtask ledger          Adds to testdata/ledger and testdata/freeze what is new: names of tests, invariants and
                               explorations (of the last `cargo xtask test`), JSON keys, golden images, symbols. Fails if
                               one of the old names is gone without a reason in testdata/ledger/gone.
+  cargo xtask package [--wheel|--deb]
+                              Builds the wheel of ferrite-pm and the Debian package into target/package, reproducibly.
+                              With `cargo zigbuild` for glibc 2.28 and later, else for this machine's.
   cargo xtask figures NAME..  The quick form of these experiments; tables and plots go to target/figures.
 
 A step that fails does not stop the others. The last line is always `N passed, N failed, N skipped`.
@@ -78,6 +84,8 @@ pub enum CommandLine {
     Ledger,
     /// Run the tests that take hours.
     Soak(Runs),
+    /// Build these packages.
+    Package(Vec<PackageKind>),
     /// Run the experiments of these names.
     Figures(Vec<String>),
 }
@@ -100,11 +108,14 @@ pub fn parse(words: &[String], new_seed: u64) -> Result<CommandLine, String> {
         ["prose", folder] => Ok(CommandLine::Prose((*folder).to_owned())),
         ["ledger"] => Ok(CommandLine::Ledger),
         ["soak", rest @ ..] => Ok(CommandLine::Soak(runs(rest, Runs { seed: new_seed, rounds: SOAK_ROUNDS })?)),
+        ["package"] => Ok(CommandLine::Package(PackageKind::ALL.into())),
+        ["package", "--wheel"] => Ok(CommandLine::Package(vec![PackageKind::Wheel])),
+        ["package", "--deb"] => Ok(CommandLine::Package(vec![PackageKind::Deb])),
         ["figures", names @ ..] if !names.is_empty() => {
             Ok(CommandLine::Figures(names.iter().map(|name| (*name).to_owned()).collect()))
         }
         ["figures"] => Err("figures: of which experiments?".into()),
-        ["test" | "tidy" | "prose" | "ledger", rest @ ..] => {
+        ["test" | "tidy" | "prose" | "ledger" | "package", rest @ ..] => {
             Err(format!("`{}` is not understood here", rest.join(" ")))
         }
         [command, ..] => Err(format!("there is no command `{command}`")),

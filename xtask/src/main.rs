@@ -5,6 +5,7 @@ mod commands;
 mod gate;
 mod kernel;
 mod manifest;
+mod package;
 mod process;
 mod programs;
 mod project;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         Ok(CommandLine::Prose(folder)) => report(&project.prose(&folder)),
         Ok(CommandLine::Ledger) => report(&project.renew_ledger()),
         Ok(CommandLine::Soak(runs)) => project.soak(&runs),
+        Ok(CommandLine::Package(kinds)) => report(&project.package(&kinds)),
         Ok(CommandLine::Figures(names)) => project.figures(&names),
         Err(what) => {
             eprintln!("{what}\n`cargo xtask --help` lists what there is");

@@ -15,12 +15,14 @@ fn good_words_are_understood() {
     assert_eq!(parsed("soak --rounds 3 --seed 2"), runs(2, 3));
     assert_eq!(parsed("prose docs"), Ok(CommandLine::Prose("docs".into())));
     assert_eq!(parsed("ledger"), Ok(CommandLine::Ledger));
+    assert_eq!(parsed("package"), Ok(CommandLine::Package(vec![PackageKind::Wheel, PackageKind::Deb])));
+    assert_eq!(parsed("package --deb"), Ok(CommandLine::Package(vec![PackageKind::Deb])));
     assert_eq!(parsed("figures pace"), Ok(CommandLine::Figures(vec!["pace".into()])));
 }
 
 #[test]
 fn bad_words_are_refused() {
-    for line in ["nonsense", "test --fast", "crash", "soak --seed", "soak --seed x", "soak 1", "ledger all", "figures"]
+    for line in ["nonsense", "test --fast", "crash", "soak --seed", "soak --seed x", "soak 1", "ledger all", "figures", "package x"]
     {
         assert!(parsed(line).is_err(), "{line}");
     }

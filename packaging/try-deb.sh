@@ -1,0 +1,34 @@
+#!/bin/sh
+# Installs a Debian package into a new system, uses and purges it: packaging/try-deb.sh DEB
+# As root, with debootstrap and lintian.
+set -eu
+deb=$(realpath "${1:?usage: try-deb.sh DEB}")
+here=$(cd "$(dirname "$0")" && pwd)
+lintian --fail-on error,warning "$deb"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+root=$work/root
+debootstrap --variant=minbase --include=adduser,pkg-config,gcc,libc6-dev,systemd,man-db bookworm "$root" > "$work/log" 2>&1 \
+    || { tail -n 5 "$work/log" >&2; exit 1; }
+inside() {
+    chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root "$@"
+}
+files() { (cd "$root" && find . -xdev -path ./proc -prune -o -print | grep -vE '^\./(var/(lib/dpkg|cache|log|lib/systemd)|etc/.*-$)' | sort); }
+files > "$work/before"
+cp "$deb" "$root/tmp/ferrite.deb"
+cp "$here/../bindings/c/examples/counter.c" "$root/tmp/"
+inside dpkg -i /tmp/ferrite.deb
+inside ferrite --version
+mkdir -p "$root/var/lib/ferrite/test"
+inside ferrite pool create /var/lib/ferrite/test/pool --size 64M
+inside sh -c 'cc -o /tmp/counter /tmp/counter.c $(pkg-config --cflags --libs ferrite)'
+inside man -w ferrite-up
+inside sh -n /usr/share/bash-completion/completions/ferrite
+inside systemd-analyze verify ferrite@test.service
+inside id ferrite
+inside dpkg --purge ferrite
+# The purge leaves the pools.
+rm "$root/var/lib/ferrite/test/pool" "$root"/tmp/*
+rmdir "$root/var/lib/ferrite/test" "$root/var/lib/ferrite"
+files > "$work/after"
+diff "$work/before" "$work/after"
