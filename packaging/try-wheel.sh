@@ -40,4 +40,5 @@ assert database.execute("select text from notes").fetchall() == [("kept",)]
 again = ferrite.sqlite.connect("app.db", pool="logs")
 assert again.execute("pragma journal_mode").fetchone() == ("wal",)
 assert not __import__("os").path.exists("app.db-wal")
+print("a commit of SQLite is in the pool")
 END

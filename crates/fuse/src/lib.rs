@@ -10,5 +10,7 @@ mod panic_guard;
 pub use fuse_counters::{FuseCounters, FuseOperation, note_failed, note_moved};
 pub use kernel_device::{FUSE, KernelDevice, LOOP};
 pub use mountinfo::{Device, MountEntry, block_device, device_named, device_number, may_be_a_device};
-pub use mounting::{MountSpec, cut_off, has_administrator, is_root, may_mount, mount, unmount, unmount_lazily, unmount_unused};
+pub use mounting::{
+    MountSpec, cut_off, has_administrator, is_root, may_mount, mount, unmount, unmount_lazily, unmount_unused,
+};
 pub use panic_guard::{PanicGuard, catch_panic};

@@ -27,8 +27,8 @@ use ferrite_memory::{MapOptions, Mapped};
 
 use super::folder::MountFolder;
 use super::{MountOptions, Mounted, NotUnmounted};
-use ferrite_fuse::is_root;
 pub(crate) use bugs::Bug;
+use ferrite_fuse::is_root;
 
 /// How long the kernel may take to forget.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -22,8 +22,17 @@ fn good_words_are_understood() {
 
 #[test]
 fn bad_words_are_refused() {
-    for line in ["nonsense", "test --fast", "crash", "soak --seed", "soak --seed x", "soak 1", "ledger all", "figures", "package x"]
-    {
+    for line in [
+        "nonsense",
+        "test --fast",
+        "crash",
+        "soak --seed",
+        "soak --seed x",
+        "soak 1",
+        "ledger all",
+        "figures",
+        "package x",
+    ] {
         assert!(parsed(line).is_err(), "{line}");
     }
 }

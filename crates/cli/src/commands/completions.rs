@@ -29,10 +29,15 @@ impl Completions {
             CompletedShell::Zsh => Shell::Zsh,
             CompletedShell::Fish => Shell::Fish,
         };
-        let mut script = Vec::new();
-        generate(shell, &mut shown(&crate::program(&registry())), "ferrite", &mut script);
-        super::write(&String::from_utf8(script)?).map(drop)
+        super::write(&script(shell)?).map(drop)
     }
+}
+
+/// Returns the script for `shell`.
+fn script(shell: Shell) -> Outcome<String> {
+    let mut script = Vec::new();
+    generate(shell, &mut shown(&crate::program(&registry())), "ferrite", &mut script);
+    Ok(String::from_utf8(script)?)
 }
 
 /// Returns `program` without its hidden commands, which the scripts would offer.
@@ -42,4 +47,18 @@ fn shown(program: &Command) -> Command {
         .version(env!("CARGO_PKG_VERSION"))
         .args(program.get_arguments().cloned())
         .subcommands(commands.cloned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scripts_offer_the_shown_commands_alone() {
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            let script = script(shell).expect("a script");
+            assert!(script.contains("doctor") && script.contains("defrag"), "{shell}");
+            assert!(!script.contains(ferrite_bench::worker::SUBCOMMAND), "{shell}");
+        }
+    }
 }

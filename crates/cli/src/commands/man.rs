@@ -24,3 +24,16 @@ impl Man {
         Ok(clap_mangen::generate_to(crate::program(&registry()), &self.dir).map_err(writing)?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_command_has_a_page_with_its_usage() {
+        let folder = tempfile::tempdir().expect("a folder");
+        Man { dir: folder.path().into() }.run().expect("written");
+        let page = fs::read_to_string(folder.path().join("ferrite-disk-create.1")).expect("a page");
+        assert!(page.contains("<POOL> <NAME>") && page.contains("\\-\\-thin"), "{page}");
+    }
+}
