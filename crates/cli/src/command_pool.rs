@@ -1,5 +1,6 @@
 //! The pool of a command: the command asks the owner of the pool or, if no process owns the pool, becomes the owner.
 
+use std::cell::RefCell;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::fd::BorrowedFd;
@@ -13,12 +14,13 @@ use ferrite_daemon::{caches, disks, filesystems, registry};
 use ferrite_owner::access::{self, AwaitOwner, PoolHolder};
 use ferrite_owner::paths::quoted;
 use ferrite_owner::services::{BackupOutside, PoolRequest};
-use ferrite_owner::{Error, OwnerClient, PoolAccess, PoolOwner, PoolReport, ServiceRequest, TypedRequest};
+use ferrite_owner::{Error, OwnerClient, PoolAccess, PoolMemory, PoolOwner, PoolReport, ServiceRequest, TypedRequest};
 use ferrite_pool::{Holder, Lock, LockError, Progress};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::bar::Bar;
+use crate::commands::up::Keeper;
 use crate::host;
 use crate::medium::MediumArguments;
 use crate::outcome::{Failure, Outcome, and_then_cleared};
@@ -38,15 +40,33 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// The time limit of waiting for the users of mounts and nodes when the owner ends.
 const USERS_TIME_LIMIT: Duration = Duration::from_secs(10);
 
+/// The images that a server writes while it holds a pool.
+#[derive(Clone, Copy, Default)]
+pub struct Images<'a> {
+    /// The file for a backup if the power fails.
+    pub backup: Option<&'a Path>,
+    /// The keeper of the pool.
+    pub keeper: Option<&'a RefCell<Keeper>>,
+}
+
 /// The event at which a process stops holding a pool.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub enum Until<'a> {
-    /// Until a signal asks this process to end. If the power fails, a backup is written to `backup`, if it is given.
-    Asked { backup: Option<&'a Path> },
+    /// Until a signal asks this process to end. The images are written in the meantime.
+    Asked { images: Images<'a> },
     /// Until the program that [`Stop::when`] waits for has ended. The program gets the signals.
-    Done { backup: Option<&'a Path> },
+    Done { images: Images<'a> },
     /// Until a signal, or until nothing of the pool is mounted, attached or served and no other process is connected.
     Unused,
+}
+
+impl<'a> Until<'a> {
+    fn images(self) -> Images<'a> {
+        match self {
+            Self::Asked { images } | Self::Done { images } => images,
+            Self::Unused => Images::default(),
+        }
+    }
 }
 
 /// Locks the pool at `path`, or connects to its owner. Waits for a command that holds the pool for a moment.
@@ -178,7 +198,13 @@ impl CommandPool {
 
     /// Opens and recovers the pool whose file is locked by `lock`, with the options of `medium`.
     pub fn own(lock: Lock, medium: &MediumArguments) -> Outcome<Self> {
-        let (memory, path) = (medium.map(&lock)?, lock.path().display().to_string());
+        let memory = medium.map(&lock)?;
+        Self::own_mapped(lock, memory, medium)
+    }
+
+    /// Opens and recovers the pool whose file is locked by `lock` and mapped by `memory`, as `medium` says.
+    pub fn own_mapped(lock: Lock, memory: PoolMemory, medium: &MediumArguments) -> Outcome<Self> {
+        let path = lock.path().display().to_string();
         let owner = PoolOwner::open(lock, memory, &registry()).map_err(|error| format!("{path}: {error}"))?;
         medium.trust.trust_medium.map_or(Ok(()), |trusted| owner.pool().trust_medium(trusted))?;
         Ok(Self(PoolAccess::Owner(Arc::new(owner))))
@@ -249,7 +275,9 @@ impl CommandPool {
         drop(watchdog);
         remark_dirty(&owner);
         owner.stop_listening()?;
-        close(owner)
+        let keeper = until.images().keeper;
+        let saved = keeper.map_or(Ok(()), |keeper| keeper.borrow_mut().save_last(&owner));
+        and_then_cleared(saved, close(owner))
     }
 
     /// Serves until nothing of the pool is in use, if this process is the owner; otherwise returns `begun` at once.
@@ -303,16 +331,24 @@ fn close(owner: Arc<PoolOwner>) -> Outcome {
 fn await_end(owner: &PoolOwner, stop: &Stop, until: Until<'_>) -> Outcome {
     loop {
         let asked = match until {
-            Until::Asked { .. } | Until::Done { .. } => Some(stop.wait()),
+            Until::Asked { images } | Until::Done { images } => match images.keeper.and_then(|it| it.borrow().due()) {
+                Some(left) => stop.wait_for(left),
+                None => Some(stop.wait()),
+            },
             Until::Unused => stop.wait_for(LOOK_INTERVAL),
         };
         match (asked, until) {
             (Some(Asked::End), Until::Done { .. }) => {}
             (Some(Asked::End | Asked::Done), _) => return Ok(()),
-            (Some(Asked::PowerFails), Until::Asked { backup: Some(to) } | Until::Done { backup: Some(to) }) => {
-                save(owner, to);
+            (Some(Asked::PowerFails), _) => {
+                let Images { backup, keeper } = until.images();
+                backup.into_iter().for_each(|to| save(owner, to));
+                keeper.into_iter().for_each(|keeper| keeper.borrow_mut().save_for_power_failure(owner));
             }
-            (None, _) if !owner.is_used() && owner.connections() == 0 => {
+            (None, Until::Asked { images } | Until::Done { images }) => {
+                images.keeper.into_iter().for_each(|keeper| keeper.borrow_mut().save_due(owner));
+            }
+            (None, Until::Unused) if !owner.is_used() && owner.connections() == 0 => {
                 owner.stop_listening()?;
                 if !owner.is_used() {
                     remark!("nothing of {} is mounted or served any more", owner.lock().path().display());

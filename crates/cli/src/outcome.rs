@@ -13,6 +13,8 @@ pub enum Failure {
     Failed(String),
     /// The command reported a failure on standard output as requested: exit status 1.
     Reported,
+    /// Something in a restored pool stays closed, which was reported, and the user asked to end then: exit status 3.
+    Closed,
     /// A child program failed with this status, which was reported.
     Program(u8),
 }
@@ -32,6 +34,7 @@ impl Failure {
         match self {
             Self::Usage(why) | Self::Failed(why) => why,
             Self::Reported => "it reported why",
+            Self::Closed => "something in the restored pool stays closed",
             Self::Program(_) => "the program failed",
         }
     }
@@ -55,6 +58,7 @@ pub fn exit_code(outcome: Outcome) -> ExitCode {
     let (why, code) = match outcome {
         Ok(()) => return ExitCode::SUCCESS,
         Err(Failure::Reported) => return ExitCode::from(1),
+        Err(Failure::Closed) => return ExitCode::from(3),
         Err(Failure::Program(status)) => return ExitCode::from(status),
         Err(Failure::Failed(why)) => (why, 1),
         Err(Failure::Usage(why)) => (why, 2),

@@ -5,7 +5,7 @@ mod objects;
 mod place;
 
 use std::fs;
-use std::io::{BufReader, ErrorKind};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -217,7 +217,7 @@ impl Store {
     pub fn restore(from: &Path, path: &Path, lose: Option<u64>) -> Result<()> {
         // All of it, before anything is made.
         let image = backup::open_image(from)?;
-        let found = backup::verify(&mut BufReader::new(&image), &mut |_| true)?;
+        let found = backup::verify_image(from, &mut |_| true)?;
         let place = Place::find(path, &image, &found, lose)?;
         let overwrite = place.overwrite;
         let restored = PoolMemory::map(&place.lock, None).map_err(Error::from).and_then(|mapped| {

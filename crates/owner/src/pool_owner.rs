@@ -17,7 +17,7 @@ use crate::service::ServicePool;
 use crate::services::{self, LEASE, POOL, TAG};
 use crate::steps::StepThread;
 use crate::{
-    EndedConnection, Handler, ListeningSocket, Metric, PoolMemory, PoolReport, ProgressCall, Result, ServiceCall, ServiceReply,
+    EndedConnection, Handler, KeptReport, ListeningSocket, Metric, PoolMemory, PoolReport, ProgressCall, Result, ServiceCall, ServiceReply,
     machine,
 };
 
@@ -44,6 +44,7 @@ pub(crate) struct OwnerCore {
     registry: Arc<ServiceRegistry>,
     running: Arc<RunningServices>,
     history: PoolHistory,
+    kept: Mutex<Option<KeptReport>>,
 }
 
 /// A pool whose owner has ended.
@@ -99,7 +100,7 @@ impl PoolOwner {
         running.set(all);
         let steps = StepThread::start(&running);
         let (path, registry) = (lock.path().to_owned(), Arc::clone(registry));
-        let core = Arc::new(OwnerCore { pool, path, memory, boot_id, registry, running, history });
+        let core = Arc::new(OwnerCore { pool, path, memory, boot_id, registry, running, history, kept: Mutex::default() });
         Ok(Self { core, lock, recovery, listening: Mutex::default(), steps, servers: Mutex::default() })
     }
 
@@ -126,6 +127,11 @@ impl PoolOwner {
     /// The services that run in the pool.
     pub fn running(&self) -> &Arc<RunningServices> {
         &self.core.running
+    }
+
+    /// Notes the state of the image that keeps the pool, for reports.
+    pub fn note_kept(&self, kept: KeptReport) {
+        *self.core.kept.lock() = Some(kept);
     }
 
     /// Describes the pool.
@@ -253,6 +259,10 @@ impl OwnerCore {
 
     pub fn memory(&self) -> &PoolMemory {
         &self.memory
+    }
+
+    pub fn kept(&self) -> Option<KeptReport> {
+        self.kept.lock().clone()
     }
 
     pub fn boot_id(&self) -> [u8; 16] {

@@ -26,6 +26,21 @@ pub struct PoolReport {
     pub usage: SpaceUsage,
     /// The number of tags.
     pub tags: u64,
+    /// The image that keeps the pool, if there is one.
+    #[serde(default)]
+    pub kept: Option<KeptReport>,
+}
+
+/// An image that keeps a pool in memory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptReport {
+    /// The file.
+    #[serde(serialize_with = "crate::paths::show")]
+    pub image: PathBuf,
+    /// The number of generations of the image so far; 0 before the first save.
+    pub generation: u64,
+    /// The time of the newest save, in seconds since 1970; `None` before the first save.
+    pub saved_at_s: Option<u64>,
 }
 
 /// A tag.

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use ferrite_cache::CacheReport;
 use ferrite_daemon::disks::AttachReport;
 use ferrite_owner::paths::{in_line, quoted};
-use ferrite_owner::{PoolReport, SurvivalReport};
+use ferrite_owner::{KeptReport, PoolReport, SurvivalReport};
 use serde::Serialize;
 
 use super::cache::show_line;
+use super::up::show_kept;
 use crate::outcome::Outcome;
 use crate::size;
 
@@ -36,6 +37,10 @@ pub struct Announcement {
     pub free_bytes: Option<u64>,
     /// True if the pool was not closed in order, and the server recovered it.
     pub recovered: bool,
+    /// True if the pool was gone, and the server restored it from the image that keeps it.
+    pub restored: bool,
+    /// The image that keeps the pool.
+    pub kept: Option<KeptReport>,
     /// The nodes and mounts of a killed server that this server removed.
     pub cleared: Vec<String>,
     /// The served disks.
@@ -123,6 +128,10 @@ impl Announcement {
         text.extend(self.held_back.then(|| format!("          {HELD_BACK}\n")));
         if self.recovered {
             text += "          recovered: it was not closed in order\n";
+        }
+        text += &self.kept.as_ref().map(|kept| format!("kept      {}\n", show_kept(kept))).unwrap_or_default();
+        if self.restored {
+            text += "          restored from it: the pool was gone\n";
         }
         text.extend(self.caches.iter().map(|cache| format!("cache     {}", show_line(cache))));
         text.extend(self.disks.iter().map(AnnouncedDisk::show));

@@ -18,7 +18,7 @@ use ferrite_owner::paths::{in_line, quoted};
 use rustix::process::{Pid, Signal, kill_process, setsid};
 
 use super::announce::Announcement;
-use crate::command_pool::{CommandPool, Until};
+use crate::command_pool::{CommandPool, Images, Until};
 use crate::outcome::{Failure, Outcome};
 use crate::stop::{Asked, Stop};
 use crate::{child, inherited, log};
@@ -73,14 +73,14 @@ impl Aside {
     }
 
     /// Holds the pool until a signal arrives or the command ends.
-    pub fn hold(&self, owner: Arc<PoolOwner>, begun: Outcome, stop: &Stop, backup: Option<&Path>) -> Outcome {
+    pub fn hold(&self, owner: Arc<PoolOwner>, begun: Outcome, stop: &Stop, images: Images<'_>) -> Outcome {
         if self.run.is_empty() {
-            return CommandPool::from(owner).hold(begun, stop, Until::Asked { backup });
+            return CommandPool::from(owner).hold(begun, stop, Until::Asked { images });
         }
         let mut command = Command::new(&self.run[0]);
         command.args(&self.run[1..]).env("FERRITE_POOL", owner.lock().path());
         inherited::pass_on_sigpipe(&mut command);
-        hold_beside(owner, begun, stop, backup, command)
+        hold_beside(owner, begun, stop, images, command)
     }
 }
 
@@ -89,7 +89,7 @@ pub fn hold_beside(
     owner: Arc<PoolOwner>,
     begun: Outcome,
     stop: &Stop,
-    backup: Option<&Path>,
+    images: Images<'_>,
     command: Command,
 ) -> Outcome {
     let mut running = None;
@@ -97,7 +97,7 @@ pub fn hold_beside(
         running = Some(start(command, stop)?);
         Ok(())
     });
-    let held = CommandPool::from(owner).hold(begun, stop, Until::Done { backup });
+    let held = CommandPool::from(owner).hold(begun, stop, Until::Done { images });
     let Some(status) = running.and_then(|ended| ended.recv().ok()) else { return held };
     match held {
         Err(why) if status.success() => Err(why),

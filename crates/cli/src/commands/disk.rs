@@ -24,7 +24,7 @@ use serde_json::Value;
 
 use super::announce::{AnnouncedDisk, Announcement};
 use super::{WholePool, print, print_line, print_on, transfer};
-use crate::command_pool::{self, CommandPool, Until};
+use crate::command_pool::{self, CommandPool, Images, Until};
 use crate::host;
 use crate::how::How;
 use crate::nbd_addresses::NbdAddressArguments;
@@ -262,7 +262,7 @@ impl Serve {
         let pool = self.disk.pool.path()?;
         let mut command_pool = self.how.command_pool(&pool)?;
         let begun = self.begin(&pool, &mut command_pool, serving);
-        command_pool.hold(begun, &stop, Until::Asked { backup: None })
+        command_pool.hold(begun, &stop, Until::Asked { images: Images::default() })
     }
 
     fn begin(&self, pool: &Path, command_pool: &mut CommandPool, serving: Serving) -> Outcome {

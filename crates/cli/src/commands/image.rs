@@ -1,7 +1,7 @@
 //! Images of pools: `ferrite pool backup|restore`.
 
 use std::fs;
-use std::io::{self, BufReader};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -91,8 +91,7 @@ impl Restore {
         stop::watch()?;
         let bar = Bar::new();
         // The command verifies the whole image before it makes anything.
-        let mut input = BufReader::new(backup::open_image(&image)?);
-        let found = backup::verify(&mut input, &mut |it| bar.show(&it));
+        let found = backup::verify_image(&image, &mut |it| bar.show(&it));
         let found = found.map_err(|error| format!("{}: {error}", image.display()))?;
         let wanted = size.unwrap_or(found.pool_bytes);
         if wanted < found.pool_bytes {

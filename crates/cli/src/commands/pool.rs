@@ -10,6 +10,7 @@ use ferrite_owner::services::PoolRequest;
 use ferrite_pool::layout::POOL_BYTES_MIN;
 use ferrite_pool::{Format, Lock, MayLose, ensure_may_be_lost};
 
+use super::up::show_kept;
 use super::{WholePool, image, print, upkeep};
 use crate::bar::Bar;
 use crate::command_pool::{self, CommandPool};
@@ -182,8 +183,9 @@ fn show(pool: &PoolReport) -> String {
     let (usage, bytes) = (&pool.usage, size::show);
     let advice = pool.survives.advice().map(|advice| format!("  {advice}\n")).unwrap_or_default();
     let served = pool.owner_pid.map(|pid| format!("  served by process {pid}\n")).unwrap_or_default();
+    let kept = pool.kept.as_ref().map(|kept| format!("  kept: {}\n", show_kept(kept))).unwrap_or_default();
     format!(
-        "{}, format {}\n  {}\n{advice}  {} of {} free, {} tags\n  superpages {}, normal pages {}, the pool's own tables {}\n{served}  {}\n",
+        "{}, format {}\n  {}\n{advice}  {} of {} free, {} tags\n  superpages {}, normal pages {}, the pool's own tables {}\n{served}{kept}  {}\n",
         pool.path.display(),
         pool.version,
         pool.medium,

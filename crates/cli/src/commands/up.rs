@@ -1,5 +1,6 @@
 //! `ferrite up`.
 
+mod keep;
 mod make;
 
 use std::fs;
@@ -21,10 +22,12 @@ use ferrite_owner::access::PoolHolder;
 use ferrite_owner::paths::in_line;
 use ferrite_pool::AtomicFile;
 
+use self::keep::KeepArguments;
+pub use self::keep::{Keeper, show_kept};
 use super::announce::{AnnouncedDisk, AnnouncedFs, Announcement};
 use super::aside::{self, Aside};
 use super::fs::{MountArguments, awaited};
-use crate::command_pool::{self, CommandPool};
+use crate::command_pool::{self, CommandPool, Images};
 use crate::host::{self, absolute};
 use crate::how::How;
 use crate::mount_notes;
@@ -79,12 +82,14 @@ pub struct Up {
     /// A pool that is restored from it goes back to that moment, and so do its disks, files and objects. A SQLite
     /// database whose file went on after that moment is refused, with words that say what to do. An image of another
     /// pool, or a later one of this pool, is not written over.
-    #[arg(long, value_name = "IMAGE")]
+    #[arg(long, value_name = "IMAGE", conflicts_with = "keep")]
     backup: Option<PathBuf>,
     /// Serve the page /metrics for Prometheus here: a port of this machine, or ADDRESS:PORT for other machines too.
     /// Port 0 is any free port. Everyone who reaches the address may read the page: `ferrite metrics --help`
     #[arg(long, value_name = "ADDRESS", value_parser = metrics_address)]
     metrics: Option<SocketAddr>,
+    #[command(flatten)]
+    keep: KeepArguments,
     /// Give the disks that are made a checksum of each 4 KiB: see `ferrite disk create --help`
     #[arg(long)]
     checksum: bool,
@@ -105,6 +110,13 @@ struct Opened {
     file_system: Option<AnnouncedFs>,
     disks: Vec<AnnouncedDisk>,
     metrics: Option<String>,
+}
+
+/// Returns why caches and the file system of a restored pool stay closed.
+fn closed(caches: &[CacheReport], file_system: Option<&AnnouncedFs>) -> Vec<String> {
+    let of_cache = |cache: &CacheReport| cache.why.as_ref().map(|why| format!("cache {}: {why}", cache.name));
+    let of_files = file_system.and_then(|fs| fs.not_mounted.as_ref().map(|why| format!("file system {}: {why}", fs.name)));
+    caches.iter().filter_map(of_cache).chain(of_files).collect()
 }
 
 /// Returns true if the folder of `path` lists it. Inspecting a mount itself could wait for a server that does not
@@ -154,7 +166,8 @@ impl Up {
         let backup = self.backup.as_deref().map(absolute).transpose()?;
         // The backup must be writable when the power fails, so a path that cannot be written is an error now.
         backup.as_deref().map(AtomicFile::begin).transpose()?;
-        let is_new = self.make_pool(&path)?;
+        let restored = self.keep.restore(&path, self.size)?;
+        let is_new = restored.is_none() && self.make_pool(&path)?;
         let has_point = self.point().is_ok_and(|point| is_listed(&point));
         let lock = match command_pool::find(&path)? {
             PoolHolder::Ours(lock) => lock,
@@ -162,13 +175,16 @@ impl Up {
                 return Err(format!("{} is {holder}; other commands work beside it", path.display()).into());
             }
         };
-        let command_pool = CommandPool::own(lock, &self.how.medium)?;
+        let mut memory = self.how.medium.map(&lock)?;
+        let snapshot = self.keep.snapshot(&mut memory);
+        let command_pool = CommandPool::own_mapped(lock, memory, &self.how.medium)?;
         let owner = Arc::clone(command_pool.owner().expect("it has just opened the pool"));
         drop(command_pool);
         backup.as_deref().map(|image| ferrite_pool::backup::ensure_may_replace(owner.pool(), image)).transpose()?;
-        let begun = self.begin(&owner, is_new);
+        let keeper = self.keep.keeper(&owner, snapshot)?;
+        let begun = self.begin(&owner, is_new, restored.is_some());
         let has_failed = begun.is_err();
-        let held = self.aside.hold(owner, begun, &stop, backup.as_deref());
+        let held = self.aside.hold(owner, begun, &stop, Images { backup: backup.as_deref(), keeper: keeper.as_ref() });
         if has_failed && !has_point {
             // Only an empty folder can be removed, and a folder that another program made can be made again.
             let _ = self.point().map(fs::remove_dir);
@@ -182,7 +198,7 @@ impl Up {
     }
 
     /// Makes the missing parts of the pool, serves it, and prints the announcement.
-    fn begin(&self, owner: &Arc<PoolOwner>, is_new: bool) -> Outcome {
+    fn begin(&self, owner: &Arc<PoolOwner>, is_new: bool, is_restored: bool) -> Outcome {
         let serving = self.how.serving()?;
         // A killed owner of the same pool may have left nodes.
         let mut cleared = attach::clear_stale(&attach_directory(owner.pool().superblock().uuid));
@@ -195,10 +211,15 @@ impl Up {
         }
         let Opened { caches, file_system, disks, metrics } = opened?;
         mount_notes::remark_left(owner.lock().path(), file_system.as_ref().and_then(|fs| fs.mounted_on.as_deref()));
+        if is_restored {
+            self.keep.remark_closed(owner, closed(&caches, file_system.as_ref()))?;
+        }
         let recovered = !owner.recovery().clean;
         let all = Announcement {
             cleared,
             recovered,
+            restored: is_restored,
+            kept: owner.report().kept,
             caches,
             metrics,
             file_systems: file_system.into_iter().collect(),

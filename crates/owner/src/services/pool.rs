@@ -168,5 +168,6 @@ pub(crate) fn report(owner: &OwnerCore) -> PoolReport {
         owner_pid: None,
         usage: pool.usage(),
         tags: pool.tags().len() as u64,
+        kept: owner.kept(),
     }
 }

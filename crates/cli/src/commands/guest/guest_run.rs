@@ -14,7 +14,7 @@ use ferrite_guest::{GuestReport, GuestRequest};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 
 use super::GuestName;
-use crate::command_pool::{self, CommandPool};
+use crate::command_pool::{self, CommandPool, Images};
 use crate::commands::{aside, run};
 use crate::medium::MediumArguments;
 use crate::outcome::{Failure, Outcome};
@@ -64,7 +64,7 @@ impl GuestRun {
         };
         let begun = command_pool.listen();
         drop(command_pool);
-        aside::hold_beside(owner, begun, &stop, None, command)
+        aside::hold_beside(owner, begun, &stop, Images::default(), command)
     }
 }
 
