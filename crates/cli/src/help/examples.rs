@@ -16,6 +16,7 @@ pub const ALL: &[(&str, &[&str])] = &[
         &[
             "ferrite up",
             "ferrite up --pool /dev/shm/pool --size 4G --disk db=1.5G --mount /mnt/files",
+            "ferrite up --pool /dev/shm/pool --keep ~/files.image   # a pool in memory that outlives a reboot",
             "ferrite up --pool /dev/shm/pool --detach       # end it with `ferrite down /dev/shm/pool`",
             "ferrite up --pool /dev/shm/pool --metrics 9187 # http://127.0.0.1:9187/metrics",
             "ferrite up --pool /dev/shm/pool --no-disk --run make -C /mnt/files",
