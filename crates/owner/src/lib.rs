@@ -88,7 +88,8 @@ pub use pool_owner::{EndedOwner, OWN_CONNECTION, PoolOwner};
 pub use progress_io::WatchedFiles;
 pub use registry::{RunningServices, ServiceRegistry};
 pub use reports::{
-    KeptReport, PoolReport, SurvivalAnswer, SurvivalReport, SurvivalState, TagReport, TallyReport, WearReport, space_bytes,
+    KeptReport, PoolReport, SurvivalAnswer, SurvivalReport, SurvivalState, TagReport, TallyReport, WearReport,
+    space_bytes,
 };
 pub use run_folder::{RUN_FOLDER, make_folder as make_private_folder};
 pub use metric::{Metric, MetricKind, MetricSample, MetricValue};

@@ -17,8 +17,8 @@ use crate::service::ServicePool;
 use crate::services::{self, LEASE, POOL, TAG};
 use crate::steps::StepThread;
 use crate::{
-    EndedConnection, Handler, KeptReport, ListeningSocket, Metric, PoolMemory, PoolReport, ProgressCall, Result, ServiceCall, ServiceReply,
-    machine,
+    EndedConnection, Handler, KeptReport, ListeningSocket, Metric, PoolMemory, PoolReport, ProgressCall, Result,
+    ServiceCall, ServiceReply, machine,
 };
 
 /// The number of the connection by which the owner's own process calls its services.

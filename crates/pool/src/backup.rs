@@ -43,7 +43,7 @@ use serde::{Deserialize, Serialize};
 pub use image_file::{backup_to, backup_with, open_image, restore_from, save_to};
 pub use image_format::VERSION;
 pub use image_tie::ensure_may_replace;
-pub use kept_file::{KeptFile, kept_save, restore_image, verify_image};
+pub use kept_file::{KeptFile, kept_save, restore_image, restore_kept, verify_image, verify_kept};
 pub use kept_format::KEPT_VERSION;
 pub use kept_image::{KeptImage, KeptSave, PoolSnapshot, SaveOptions, SaveReport};
 pub use restore::{RestoreOptions, restore, verify};

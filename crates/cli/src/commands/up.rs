@@ -115,7 +115,8 @@ struct Opened {
 /// Returns why caches and the file system of a restored pool stay closed.
 fn closed(caches: &[CacheReport], file_system: Option<&AnnouncedFs>) -> Vec<String> {
     let of_cache = |cache: &CacheReport| cache.why.as_ref().map(|why| format!("cache {}: {why}", cache.name));
-    let of_files = file_system.and_then(|fs| fs.not_mounted.as_ref().map(|why| format!("file system {}: {why}", fs.name)));
+    let of_files =
+        file_system.and_then(|fs| fs.not_mounted.as_ref().map(|why| format!("file system {}: {why}", fs.name)));
     caches.iter().filter_map(of_cache).chain(of_files).collect()
 }
 

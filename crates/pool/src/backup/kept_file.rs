@@ -5,7 +5,7 @@ use std::io::{BufReader, Seek, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use ferrite_disk::{FileDisk, FileDiskOptions};
+use ferrite_disk::{Disk, FileDisk, FileDiskOptions};
 use ferrite_memory::{Error as MediumError, Memory};
 
 use super::image_file::{io_error, open_image};
@@ -131,6 +131,27 @@ pub fn kept_save(path: &Path) -> Result<Option<KeptSave>> {
     Ok(save.generation.map(|_| save))
 }
 
+/// Reads and verifies the newest save of the kept image on `disk`. Writes nothing.
+///
+/// # Errors
+/// [`Error::BadImage`] if it is damaged, [`Error::Limit`] if it holds no save, [`Error::Medium`] if the disk fails.
+pub fn verify_kept(disk: &dyn Disk, watch: &mut dyn FnMut(Progress) -> bool) -> Result<ImageSummary> {
+    verify_frames(&mut KeptReader::open(disk)?, watch)
+}
+
+/// Restores the newest save of the kept image on `disk` into `memory`: see [`restore`].
+///
+/// # Errors
+/// As [`verify_kept`] and [`restore`].
+pub fn restore_kept(
+    disk: &dyn Disk,
+    memory: &dyn Memory,
+    options: RestoreOptions,
+    watch: &mut dyn FnMut(Progress) -> bool,
+) -> Result<ImageSummary> {
+    restore_frames(&mut KeptReader::open(disk)?, memory, options, watch)
+}
+
 /// Reads and verifies the image of any version at `path`.
 ///
 /// # Errors
@@ -138,7 +159,7 @@ pub fn kept_save(path: &Path) -> Result<Option<KeptSave>> {
 pub fn verify_image(path: &Path, watch: &mut dyn FnMut(Progress) -> bool) -> Result<ImageSummary> {
     let file = open_image(path)?;
     if is_kept(path)? {
-        return verify_frames(&mut KeptReader::open(&disk(path, true)?)?, watch);
+        return verify_kept(&disk(path, true)?, watch);
     }
     verify(&mut BufReader::new(file), watch)
 }
@@ -156,7 +177,7 @@ pub fn restore_image(
 ) -> Result<ImageSummary> {
     let mut file = open_image(path)?;
     if is_kept(path)? {
-        return restore_frames(&mut KeptReader::open(&disk(path, true)?)?, memory, options, watch);
+        return restore_kept(&disk(path, true)?, memory, options, watch);
     }
     file.rewind().map_err(|error| io_error("reading", path, error))?;
     restore(&mut BufReader::new(file), memory, options, watch)

@@ -181,7 +181,8 @@ impl SumKey {
         let mut lanes: [u64; Self::LANES] = std::array::from_fn(|lane| self.0[0].wrapping_add(lane as u64));
         for line in bytes.as_chunks::<{ 16 * Self::LANES }>().0 {
             for (lane, pair) in lanes.iter_mut().zip(line.as_chunks::<16>().0) {
-                let [one, other] = [0, 8].map(|at| u64::from_le_bytes(pair[at..at + 8].try_into().expect("eight bytes")));
+                let [one, other] =
+                    [0, 8].map(|at| u64::from_le_bytes(pair[at..at + 8].try_into().expect("eight bytes")));
                 *lane = fold(*lane ^ one, other ^ self.0[1]) ^ lane.rotate_left(32);
             }
         }

@@ -175,7 +175,8 @@ impl KeptImage {
         options: &SaveOptions<'_>,
         watch: &mut dyn FnMut(Progress) -> bool,
     ) -> Result<SaveReport> {
-        let disk = self.disk.as_deref().ok_or_else(|| Error::Limit("the kept image could not be opened again".into()))?;
+        let disk =
+            self.disk.as_deref().ok_or_else(|| Error::Limit("the kept image could not be opened again".into()))?;
         let mut last = match self.last.take() {
             Some(last) => last,
             None => LastSave::load(disk)?,
@@ -310,7 +311,8 @@ impl<'a> Writing<'a> {
         let nodes: Vec<BlockEntry> = last.tree.levels.iter().skip(1).flatten().copied().collect();
         let moved = last.tree.grow(size);
         let is_changed = last.tree.levels.iter().map(|level| vec![moved; level.len()]).collect();
-        let superseded = nodes.iter().filter(|entry| moved && !entry.is_zeros()).map(|entry| entry.block.get()).collect();
+        let superseded =
+            nodes.iter().filter(|entry| moved && !entry.is_zeros()).map(|entry| entry.block.get()).collect();
         Self { last, writer: BlockWriter::new(disk), is_changed, superseded, changed: 0 }
     }
 
@@ -327,7 +329,8 @@ impl<'a> Writing<'a> {
             }
             moment.load(at as u64, &mut bytes);
             let sum = key.sum(&bytes);
-            if !old.is_zeros() && sum == old.sum.get() || planted!("kept: a changed page is left out") && page % 8 == 3 {
+            if !old.is_zeros() && sum == old.sum.get() || planted!("kept: a changed page is left out") && page % 8 == 3
+            {
                 continue;
             }
             if bytes == [0; BLOCK] {

@@ -88,8 +88,11 @@ impl<'disk> KeptReader<'disk> {
     fn frame(&mut self, chunk: u64) -> Result<Option<ImageFrame>> {
         let used = self.used(chunk)?;
         let first = (chunk * CHUNK_PAGES) as usize;
-        let entries: Vec<(u64, BlockEntry)> = (0..).zip(&self.tree.levels[0][first..first + CHUNK_PAGES as usize])
-            .map(|(page, entry)| (page, *entry)).filter(|(_, entry)| !entry.is_zeros()).collect();
+        let entries: Vec<(u64, BlockEntry)> = (0..)
+            .zip(&self.tree.levels[0][first..first + CHUNK_PAGES as usize])
+            .map(|(page, entry)| (page, *entry))
+            .filter(|(_, entry)| !entry.is_zeros())
+            .collect();
         let mut carried = ChunkPages::default();
         entries.iter().for_each(|(page, _)| carried.insert(*page..*page + 1));
         if !carried.without(used).is_empty() || carried.without(lane_pages(chunk)) != carried {

@@ -30,7 +30,8 @@ impl BlockTree {
         if capacity_bytes(header.size) > disk.geometry().size {
             return Err(bad("its end, which is missing,", disk.geometry().size));
         }
-        let mut levels: Vec<_> = level_lengths(header.size).into_iter().map(|len| vec![BlockEntry::default(); len]).collect();
+        let mut levels: Vec<_> =
+            level_lengths(header.size).into_iter().map(|len| vec![BlockEntry::default(); len]).collect();
         *levels.last_mut().and_then(|root| root.first_mut()).expect("a tree has a root") = header.root;
         for level in (1..levels.len()).rev() {
             for node in 0..levels[level].len() {

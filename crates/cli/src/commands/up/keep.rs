@@ -108,7 +108,8 @@ impl KeepArguments {
         let (Some(image), Some(snapshot)) = (self.image()?, snapshot) else { return Ok(None) };
         let file = KeptFile::open(owner.pool(), &image, host::random_uuid()?)?;
         let every = Duration::from_nanos(self.every.unwrap_or(EVERY_NS));
-        let keeper = Keeper { file, snapshot, every: (!every.is_zero()).then_some(every), next: Instant::now() + every };
+        let keeper =
+            Keeper { file, snapshot, every: (!every.is_zero()).then_some(every), next: Instant::now() + every };
         keeper.report(owner);
         Ok(Some(RefCell::new(keeper)))
     }

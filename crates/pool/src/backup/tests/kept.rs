@@ -7,10 +7,10 @@ use ferrite_disk::{Disk, Geometry, RamDisk};
 use ferrite_memory::planted::plant;
 
 use super::*;
+use crate::Freeze;
 use crate::backup::kept_format::{KeptHeader, capacity_bytes};
 use crate::backup::kept_reader::KeptReader;
 use crate::backup::restore::restore_frames;
-use crate::Freeze;
 
 pub(super) fn geometry(size: u64) -> Geometry {
     Geometry {
@@ -84,7 +84,7 @@ fn ki5_each_save_writes_what_changed() {
     pool.remove_tag(&pool.tag("large").unwrap()).unwrap();
     image.save(&pool, &FROZEN, &mut quiet).unwrap();
     assert!(saved_values(&disk, POOL_BYTES_MIN * 2) == values(&pool));
-    for round in 0..5_u8 {
+    for round in 0..3_u8 {
         put(&pool, "large", &vec![round; 5 << 20]);
         image.save(&pool, &FROZEN, &mut quiet).expect("an image has room for two trees");
     }
@@ -119,7 +119,7 @@ fn ki6_a_later_image_and_one_of_another_pool_stay() {
 /// A pool that grew by a level of the tree, or within one, is saved to a larger image.
 #[test]
 fn a_pool_that_grows_is_saved() {
-    for extra in [CHUNK, 256 << 20] {
+    for extra in [CHUNK, 512 << 20] {
         let (memory, pool) = make(POOL_BYTES_MIN);
         put(&pool, "value", b"some bytes");
         let disk = Arc::new(RamDisk::new(capacity_bytes(POOL_BYTES_MIN + extra)));
@@ -148,17 +148,20 @@ fn kf1_a_changed_byte_is_noticed() {
     let saved = kept(&disk).save(&pool, &FROZEN, &mut quiet).unwrap();
     let mut all = vec![0; disk.geometry().size as usize];
     disk.read(0, &mut all).unwrap();
-    let blocks = (2..all.len() as u64 / PAGE).filter(|block| all[(block * PAGE) as usize..][..PAGE as usize] != [0; PAGE as usize]);
+    let blocks = (2..all.len() as u64 / PAGE)
+        .filter(|block| all[(block * PAGE) as usize..][..PAGE as usize] != [0; PAGE as usize]);
     let blocks: Vec<u64> = blocks.collect();
     assert_eq!(blocks.len() as u64, saved.written_bytes / PAGE - 1);
     for (block, at) in blocks.into_iter().zip((0..PAGE).step_by(37)) {
         let place = (block * PAGE + at) as usize;
         all[place] ^= 1;
-        disk.write(block * PAGE, &all[(block * PAGE) as usize..][..PAGE as usize], ferrite_disk::Access::Cached).unwrap();
+        disk.write(block * PAGE, &all[(block * PAGE) as usize..][..PAGE as usize], ferrite_disk::Access::Cached)
+            .unwrap();
         let found = restored_kept(&disk, &blank(POOL_BYTES_MIN));
         assert!(matches!(found, Err(Error::BadImage { .. })), "block {block}: {found:?}");
         all[place] ^= 1;
-        disk.write(block * PAGE, &all[(block * PAGE) as usize..][..PAGE as usize], ferrite_disk::Access::Cached).unwrap();
+        disk.write(block * PAGE, &all[(block * PAGE) as usize..][..PAGE as usize], ferrite_disk::Access::Cached)
+            .unwrap();
     }
     restored_kept(&disk, &blank(POOL_BYTES_MIN)).unwrap();
 }
