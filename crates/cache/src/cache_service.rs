@@ -102,7 +102,11 @@ impl RunningService for OpenCaches {
             gauge("cache_clean_bytes", "Bytes on SSDs that the disks have too", sum(&|it| it.bytes.clean)),
             gauge("cache_single_bytes", "Dirty bytes with one copy instead of two", sum(&|it| it.bytes.single)),
             gauge("cache_lost_bytes", "Dirty bytes of which no copy can be read", sum(&|it| it.bytes.lost)),
-            counter("cache_read_hits_total", "Blocks read from buffers and SSDs", sum(&|it| it.hits.read_buffer + it.hits.read_ssd)),
+            counter(
+                "cache_read_hits_total",
+                "Blocks read from buffers and SSDs",
+                sum(&|it| it.hits.read_buffer + it.hits.read_ssd),
+            ),
             counter("cache_read_misses_total", "Blocks read from disks", sum(&|it| it.misses)),
             counter("cache_destaged_blocks_total", "Dirty blocks written to disks", sum(&|it| it.destage.pages)),
             counter(

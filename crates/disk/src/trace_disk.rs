@@ -3,7 +3,9 @@
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::{Access, Completion, Disk, Geometry, LayeredQueue, NotedRequest, Op, Queue, QueueLayer, Request, Run, Zeroing};
+use crate::{
+    Access, Completion, Disk, Geometry, LayeredQueue, NotedRequest, Op, Queue, QueueLayer, Request, Run, Zeroing,
+};
 use ferrite_memory::{Error, Result, Span};
 
 /// How a trace is written.

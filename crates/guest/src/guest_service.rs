@@ -73,7 +73,8 @@ impl RunningService for OpenGuests {
         let all: Vec<GuestCounts> = self.engines().iter().map(|engine| engine.counts()).collect();
         let sum = |of: &dyn Fn(&GuestCounts) -> u64| all.iter().map(of).sum::<u64>();
         let about = |help: &str| format!("{help}, of all open guests");
-        let gauge = |name: &str, help: &str, of: &dyn Fn(&GuestCounts) -> u64| Metric::gauge(name, &about(help)).of(sum(of));
+        let gauge =
+            |name: &str, help: &str, of: &dyn Fn(&GuestCounts) -> u64| Metric::gauge(name, &about(help)).of(sum(of));
         let counter =
             |name: &str, help: &str, of: &dyn Fn(&GuestCounts) -> u64| Metric::counter(name, &about(help)).of(sum(of));
         vec![

@@ -82,6 +82,8 @@ pub use command_spec::{ArgumentKind, ArgumentSpec, ColumnKind, ColumnSpec, Comma
 pub use ended_connection::EndedConnection;
 pub use error::{Error, Result};
 pub use listening::{ListenLimits, ListeningSocket};
+pub use metric::{Metric, MetricKind, MetricSample, MetricValue};
+pub use metric_text::{METRICS_PREFIX, METRICS_TYPE, metrics_text};
 pub use namespace_check::{NamedPlaces, NamespaceView};
 pub use pool_memory::{CountedMemory, PoolMemory};
 pub use pool_owner::{EndedOwner, OWN_CONNECTION, PoolOwner};
@@ -92,8 +94,6 @@ pub use reports::{
     space_bytes,
 };
 pub use run_folder::{RUN_FOLDER, make_folder as make_private_folder};
-pub use metric::{Metric, MetricKind, MetricSample, MetricValue};
-pub use metric_text::{METRICS_PREFIX, METRICS_TYPE, metrics_text};
 pub use service::{HeldOutside, Removal, RunningService, Service, ServicePool};
 
 /// A function that hears how far long work has come. It returns false to stop the work.

@@ -33,7 +33,8 @@ pub fn metrics_text(metrics: &[Metric]) -> String {
 }
 
 fn write_sample(text: &mut String, name: &str, sample: &MetricSample) {
-    let labels: Vec<String> = sample.labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
+    let labels: Vec<String> =
+        sample.labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
     let labels = labels.join(",");
     let braced = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
     match &sample.value {

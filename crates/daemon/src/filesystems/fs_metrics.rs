@@ -10,7 +10,8 @@ impl Filesystems {
     /// Returns what the mounted file systems count.
     pub(super) fn count(&self) -> Vec<Metric> {
         let mut requests = RequestMetrics::new("fs", "the kernel to a mounted file system");
-        let mut direct = Metric::counter("fs_direct_requests_total", "Requests that programs under `ferrite run` did themselves");
+        let mut direct =
+            Metric::counter("fs_direct_requests_total", "Requests that programs under `ferrite run` did themselves");
         let mut direct_bytes = Metric::counter("fs_direct_bytes_total", "Bytes of files that those requests moved");
         for (name, tree) in self.mounted().iter() {
             for (op, request) in [("read", DirectRequest::Read), ("write", DirectRequest::Write)] {

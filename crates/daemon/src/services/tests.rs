@@ -39,10 +39,8 @@ fn each_metric_is_documented_and_each_documented_metric_exists() {
     let folder = tempfile::tempdir().expect("a folder");
     let metrics = owner(&folder.path().join("pool")).metrics();
     let metrics: Vec<_> = metrics.iter().filter(|metric| !metric.name.starts_with(EXAMPLE)).collect();
-    let counted: BTreeMap<String, String> = metrics
-        .iter()
-        .map(|metric| (metric.name.clone(), format!("{:?}", metric.kind).to_lowercase()))
-        .collect();
+    let counted: BTreeMap<String, String> =
+        metrics.iter().map(|metric| (metric.name.clone(), format!("{:?}", metric.kind).to_lowercase())).collect();
     assert_eq!(counted.len(), metrics.len(), "two metrics have one name");
     assert_eq!(counted, documented(), "left: counted; right: docs/metrics.md");
     for metric in metrics {

@@ -107,7 +107,11 @@ fn a_guest_is_used_by_its_name_and_keeps_its_data_over_a_restart() {
     let counts = stat.counts.expect("it is open");
     assert!(counts.demoted_pages >= pages / 2 && counts.truth_frames > 0, "{counts:?}");
     let running = access.owner().expect("ours").running().of(crate::GUEST_KIND).expect("registered").metrics();
-    assert!(running.iter().any(|metric| metric.name == "guest_demoted_pages_total" && metric.samples[0].value.number() > Some(0.0)));
+    assert!(
+        running
+            .iter()
+            .any(|metric| metric.name == "guest_demoted_pages_total" && metric.samples[0].value.number() > Some(0.0))
+    );
     close(access);
 
     let mut access = world.open();

@@ -7,7 +7,9 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ferrite_disk::{Access, Completion, Disk, Geometry, LayeredQueue, NotedRequest, Op, Queue, QueueLayer, Run, Zeroing};
+use ferrite_disk::{
+    Access, Completion, Disk, Geometry, LayeredQueue, NotedRequest, Op, Queue, QueueLayer, Run, Zeroing,
+};
 use ferrite_memory::{self as medium, Span};
 
 use super::drive_spec::AnyLayer;

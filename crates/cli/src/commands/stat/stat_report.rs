@@ -105,7 +105,8 @@ impl StatReport {
             requests.extend(rows.filter_map(|sample| RequestRow::new(service, &sample, Moment(metrics), earlier)));
         }
         let others = metrics.iter().filter(|metric| !is_of_requests(metric));
-        let values = others.flat_map(|metric| metric.samples.iter().filter_map(|sample| value_of(metric, sample, earlier)));
+        let values =
+            others.flat_map(|metric| metric.samples.iter().filter_map(|sample| value_of(metric, sample, earlier)));
         Self { pool: pool.into(), seconds: earlier.map(|(seconds, _)| seconds), requests, values: values.collect() }
     }
 
@@ -113,7 +114,8 @@ impl StatReport {
     pub fn show(&self) -> String {
         let mut text = self.show_pool();
         if !self.requests.is_empty() {
-            let (requests, bytes) = if self.seconds.is_some() { ("requests/s", "bytes/s") } else { ("requests", "bytes") };
+            let (requests, bytes) =
+                if self.seconds.is_some() { ("requests/s", "bytes/s") } else { ("requests", "bytes") };
             let heads = ["p50", "p99", "p99.9"];
             text += &format!("\n{:<32} {requests:>11} {bytes:>11} {:>8}", "", "errors");
             text.extend(heads.map(|head| format!(" {head:>9}")));
@@ -137,9 +139,11 @@ impl StatReport {
         let mut text =
             format!("pool {} ({}, {} free)\n", in_line(&self.pool), size::show(total as u64), size::show(free as u64));
         let recovered = if value("pool_recovered") == Some(1.0) { "recovered and opened" } else { "opened" };
-        let (open, opening) = (value("pool_open_seconds").unwrap_or(0.0), value("pool_recovery_seconds").unwrap_or(0.0));
+        let (open, opening) =
+            (value("pool_open_seconds").unwrap_or(0.0), value("pool_recovery_seconds").unwrap_or(0.0));
         text += &format!("{recovered} in {} {} ago", show_ns((opening * 1e9) as u64), show_ns((open * 1e9) as u64));
-        let image = value("pool_image_age_seconds").map(|age| format!("; image written {} ago", show_ns((age * 1e9) as u64)));
+        let image =
+            value("pool_image_age_seconds").map(|age| format!("; image written {} ago", show_ns((age * 1e9) as u64)));
         text + &image.unwrap_or_default() + "\n"
     }
 }

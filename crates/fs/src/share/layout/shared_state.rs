@@ -321,7 +321,8 @@ impl SharedState {
     pub(crate) fn counts(&self, request: DirectRequest) -> (u64, u64) {
         let words = COUNTS_AT + 2 * request as usize;
         let sum = |word| {
-            let counts = (0..THREAD_SLOTS).map(|thread_slot| self.thread_slot(thread_slot, word).load(Ordering::Relaxed));
+            let counts =
+                (0..THREAD_SLOTS).map(|thread_slot| self.thread_slot(thread_slot, word).load(Ordering::Relaxed));
             counts.fold(0, u64::wrapping_add)
         };
         (sum(words), sum(words + 1))
