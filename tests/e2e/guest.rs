@@ -18,6 +18,7 @@ mod dax;
 mod machine;
 mod nbd;
 mod power;
+mod region;
 mod report;
 
 use report::Report;

@@ -19,7 +19,7 @@ use crate::frame_word::PAGES_MAX;
 const VERSION: u32 = 1;
 const IDENTITY: std::ops::Range<usize> = 8..24;
 
-/// The sizes of a guest, which stay as long as it lives, and the identity of its disk.
+/// The sizes of a guest, which stay as long as it is open, and the identity of its disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GuestLayout {
     /// Bytes of the guest: whole pages.

@@ -37,6 +37,14 @@ pub enum GuestRequest {
         /// The name of the guest.
         name: String,
     },
+    /// Changes the bytes of the pool that hold a guest's pages, durable when the call returns: a [`GuestReport`]. A guest
+    /// that becomes smaller is flushed first.
+    Resize {
+        /// The name of the guest.
+        name: String,
+        /// The bytes of the pool.
+        pm_bytes: u64,
+    },
     /// Lends a guest to the calling process: a [`ferrite_pool::holding::Loan`], with the pool's memory and the words that
     /// the owner shares.
     Lend {

@@ -60,6 +60,7 @@ impl RunningService for OpenGuests {
             GuestRequest::Create { name, size, pm_bytes, disk } => reply(&self.create(name, size, pm_bytes, &disk)?),
             GuestRequest::Stat { name } => reply(&self.stat(&name)?),
             GuestRequest::Flush { name } => reply(&self.flush(&name, progress)?),
+            GuestRequest::Resize { name, pm_bytes } => reply(&self.resize(&name, pm_bytes, progress)?),
             GuestRequest::Lend { name } => self.lend(&name, caller),
             GuestRequest::Remove { name, lose } => reply(&self.remove(&name, lose, progress)?),
         }

@@ -41,6 +41,7 @@ mod guest_header;
 mod guest_layout;
 mod guest_region;
 mod guest_requests;
+mod guest_resize;
 mod guest_service;
 mod guest_spec;
 mod guest_stats;

@@ -9,9 +9,7 @@ use std::time::Duration;
 use ferrite_disk::Disk;
 use ferrite_memory::planted;
 use ferrite_owner::services::reply;
-use ferrite_owner::{
-    ProgressCall, RunningServices, ServicePool, ServiceRegistry, ServiceReply, machine, space_bytes,
-};
+use ferrite_owner::{ProgressCall, RunningServices, ServicePool, ServiceRegistry, ServiceReply, machine, space_bytes};
 use ferrite_pool::grant::Process;
 use ferrite_pool::holding::Lent;
 use ferrite_pool::layout::CHUNK;
@@ -20,6 +18,7 @@ use parking_lot::Mutex;
 
 use crate::demote::GuestStep;
 use crate::guest_requests::{GuestDiskPlace, GuestReport};
+use crate::guest_resize::resize;
 use crate::guest_spec::{GuestSpec, disk_address, erase_stamp, truth_bytes};
 use crate::plane::DirectPlane;
 use crate::{GUEST_KIND, GuestEngine, GuestLayout};
@@ -234,10 +233,7 @@ impl OpenGuests {
     /// Flushes and removes the guest called `name`; with `lose`, without its disk.
     pub(crate) fn remove(&self, name: &str, lose: Option<u64>, progress: ProgressCall<'_>) -> Result<(), Failure> {
         let tag = self.tag(name)?;
-        if let Some(running) = self.running.upgrade() {
-            running.iter().try_for_each(|service| service.close_disk(name))?;
-        }
-        self.ensure_unused(name)?;
+        self.end_uses(name)?;
         match lose {
             None => drop(self.flush(name, progress).map_err(|failure| self.with_loss(name, failure))?),
             Some(bytes) => {
@@ -256,6 +252,26 @@ impl OpenGuests {
             erase_stamp(&self.pool, &tag, &*disk)?;
         }
         Ok(self.pool.remove_unheld(name)?)
+    }
+
+    /// Closes what other services have of the guest called `name`; refused while a client uses it.
+    fn end_uses(&self, name: &str) -> Result<(), Failure> {
+        if let Some(running) = self.running.upgrade() {
+            running.iter().try_for_each(|service| service.close_disk(name))?;
+        }
+        self.ensure_unused(name)
+    }
+
+    /// Changes the bytes of the pool that hold the pages of the guest called `name`.
+    pub(crate) fn resize(&self, name: &str, pm_bytes: u64, progress: ProgressCall<'_>) -> Result<GuestReport, Failure> {
+        let layout = GuestLayout::read(&*self.tag(name)?)?;
+        self.end_uses(name)?;
+        if pm_bytes < layout.data_bytes() {
+            self.flush(name, progress)?;
+        }
+        self.close(name)?;
+        resize(&self.pool, name, pm_bytes)?;
+        Ok(self.report(&*self.tag(name)?))
     }
 
     /// Returns the bytes that the pool alone has of a closed guest; of a damaged one, all that it may have.

@@ -8,5 +8,6 @@ mod lent_region;
 mod mapped_program;
 mod pool_guest;
 mod region_rig;
+mod resized;
 mod seeded;
 mod service;

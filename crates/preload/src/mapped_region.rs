@@ -114,7 +114,10 @@ pub fn map(call: &MapCall) -> Option<*mut c_void> {
 impl RegionFile {
     fn map(&self, call: &MapCall) -> Result<*mut c_void, RefusedCall> {
         self.check(call)?;
-        if wipe_mark::is_void() || IS_TAKEN.swap(true, Ordering::Acquire) {
+        if wipe_mark::is_void() {
+            return Err(RefusedCall(libc::EBUSY, "this process is a copy of another one: start it by a fork".into()));
+        }
+        if IS_TAKEN.swap(true, Ordering::Acquire) {
             return Err(RefusedCall(libc::EBUSY, "it is mapped already: a program maps it once".into()));
         }
         let region = own_fds::making(|| self.open(call));
@@ -131,7 +134,10 @@ impl RegionFile {
         let sharing = call.flags & libc::MAP_TYPE;
         let refuse = |why: String| Err(RefusedCall(libc::EINVAL, why));
         if (call.at != 0 || call.len.next_multiple_of(PAGE) != self.size) && !planted!("preload: a part is mapped") {
-            return refuse(format!("map all of its {} bytes at offset 0, not {} bytes at {}", self.size, call.len, call.at));
+            return refuse(format!(
+                "map all of its {} bytes at offset 0, not {} bytes at {}",
+                self.size, call.len, call.at
+            ));
         }
         if sharing != libc::MAP_SHARED && sharing != libc::MAP_SHARED_VALIDATE {
             return refuse("map it as MAP_SHARED: a private mapping would keep no store".into());
@@ -140,7 +146,9 @@ impl RegionFile {
             return refuse("map it for reading and writing".into());
         }
         let is_fixed = call.flags & libc::MAP_FIXED != 0;
-        if call.flags & libc::MAP_FIXED_NOREPLACE == libc::MAP_FIXED_NOREPLACE || is_fixed && call.place.addr() % PAGE > 0 {
+        if call.flags & libc::MAP_FIXED_NOREPLACE == libc::MAP_FIXED_NOREPLACE
+            || is_fixed && !call.place.addr().is_multiple_of(PAGE)
+        {
             return refuse("map it anywhere, or over whole pages with MAP_FIXED".into());
         }
         Ok(())

@@ -3,15 +3,15 @@
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
 use super::archive::Archive;
-use crate::programs::{client, ferrite_path};
-use crate::server::folder;
+use crate::programs::{client, ferrite, ferrite_path};
+use crate::server::{folder, json, ok, signal};
 
 const INIT: &str = include_str!("init.sh");
 
@@ -75,6 +75,8 @@ const CXL: [(&str, u32); 2] = [("cxl", 256), ("labels", 1)];
 pub struct Machine {
     folder: TempDir,
     kernel: PathBuf,
+    /// The pool whose guest "g" is the first NVDIMM, by `ferrite guest run`.
+    region: Option<String>,
 }
 
 impl Machine {
@@ -97,9 +99,20 @@ impl Machine {
         });
         let lacking = || format!("no kernel in {}: `cargo xtask test` fetches it", fetched.display());
         let kernel = kernel.ok_or_else(lacking)?;
-        let machine = Self { folder: folder(true), kernel };
+        let machine = Self { folder: folder(true), kernel, region: None };
         fs::write(machine.initramfs(), content(&fetched)).expect("the guest's first file system is written");
         Ok(machine)
+    }
+
+    /// Makes the first NVDIMM a guest with a quarter of its bytes in a pool.
+    pub fn on_region(mut self) -> Self {
+        let at = |name: &str| self.folder.path().join(name).to_str().expect("text").to_owned();
+        let (pool, (_, mib)) = (at("pool"), NVDIMMS[0]);
+        ok(&["pool", "create", &pool, "--size", &format!("{mib}M")]);
+        let (size, pm) = (format!("{mib}M"), format!("{}M", mib / 4));
+        ok(&["guest", "create", &pool, "g", "--size", &size, "--pm", &pm, "--disk", &at("image")]);
+        self.region = Some(pool);
+        self
     }
 
     fn initramfs(&self) -> PathBuf {
@@ -122,7 +135,7 @@ impl Machine {
         // The firmware reports that stores persist from the memory controller on.
         qemu.args(["-machine", &format!("q35,nvdimm=on,nvdimm-persistence=mem-ctrl{machine}")]);
         qemu.args(["-m", "1280M,slots=4,maxmem=4G"]).args(cxl);
-        for (number, mib) in NVDIMMS {
+        for (number, mib) in NVDIMMS.into_iter().skip(usize::from(self.region.is_some())) {
             let file = self.folder.path().join(format!("nvdimm{number}"));
             let memory = format!("memory-backend-file,id=m{number},share=on,mem-path={},size={mib}M", file.display());
             qemu.args(["-object", &memory, "-device", &format!("nvdimm,id=n{number},memdev=m{number}")]);
@@ -139,8 +152,12 @@ impl Machine {
         qemu.args(["-nodefaults", "-display", "none", "-no-reboot", "-serial"]);
         qemu.arg(format!("file:{}", self.folder.path().join("console").display())).args(["-serial", "stdio"]);
         let errors = File::create(self.folder.path().join("qemu")).expect("made");
+        let mut qemu = match &self.region {
+            Some(pool) => on_region(pool, &qemu),
+            None => qemu,
+        };
         let child = qemu.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors).spawn();
-        Running::of(child.unwrap_or_else(|error| panic!("{qemu:?}: {error}")))
+        Running::of(child.unwrap_or_else(|error| panic!("{qemu:?}: {error}")), self.region.clone())
     }
 }
 
@@ -173,6 +190,15 @@ impl Machine {
         ];
         CXL.into_iter().flat_map(backing).chain(words.map(str::to_owned)).collect()
     }
+}
+
+/// Returns `qemu` on the guest of `pool`.
+fn on_region(pool: &str, qemu: &Command) -> Command {
+    let arguments = ok(&["guest", "arguments", pool, "g", "--for", "qemu"]);
+    let mut command = ferrite();
+    command.args(["guest", "run", pool, "g", "--"]).arg(qemu.get_program()).args(qemu.get_args());
+    command.args(arguments.split_whitespace());
+    command
 }
 
 /// Returns an archive of the guest's programs, modules and first process.
@@ -210,12 +236,14 @@ fn find_modules(folder: &Path, found: &mut Vec<PathBuf>) {
 /// A running machine. Dropping it cuts the power.
 pub struct Running {
     qemu: Child,
+    /// As [`Machine::region`]: QEMU is a child of `qemu` then, and outlives it.
+    region: Option<String>,
     lines: Receiver<String>,
     until: Instant,
 }
 
 impl Running {
-    fn of(mut qemu: Child) -> Self {
+    fn of(mut qemu: Child, region: Option<String>) -> Self {
         let output = BufReader::new(qemu.stdout.take().expect("piped"));
         let (sender, lines) = channel();
         std::thread::spawn(move || {
@@ -226,7 +254,7 @@ impl Running {
                 }
             }
         });
-        Self { qemu, lines, until: Instant::now() + PATIENCE }
+        Self { qemu, region, lines, until: Instant::now() + PATIENCE }
     }
 
     /// Returns the next line of the guest, or `None` after its end or after the time limit.
@@ -239,5 +267,10 @@ impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.qemu.kill();
         let _ = self.qemu.wait();
+        if let Some(pool) = &self.region
+            && let Some(pid) = json(&["guest", "list", pool])[0]["pid"].as_u64()
+        {
+            signal(pid as u32, "KILL");
+        }
     }
 }

@@ -18,10 +18,10 @@ pub struct Report {
     console: String,
 }
 
-static REPORT: LazyLock<Result<Report, String>> = LazyLock::new(make);
+static REPORT: LazyLock<Result<Report, String>> = LazyLock::new(|| Machine::build().map(|machine| report(&machine)));
 
-fn make() -> Result<Report, String> {
-    let machine = Machine::build()?;
+/// Boots `machine`, cuts its power, and boots it again.
+pub fn report(machine: &Machine) -> Report {
     let mut running = machine.start(&[("FERRITE_GUEST", Stage::Working.name().into())]);
     let working = until(&mut running, |line| line == "end working");
     let (mut files, mut tags, mut blocks) = (0, 0, 0);
@@ -42,7 +42,7 @@ fn make() -> Result<Report, String> {
     ]);
     let afterwards = until(&mut running, |line| line == "end afterwards");
     drop(running);
-    Ok(Report { working, writing, afterwards, console: machine.console() })
+    Report { working, writing, afterwards, console: machine.console() }
 }
 
 /// Returns the guest's lines up to the one for which `is_last` is true, or up to its end.

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{WholePool, print};
 use crate::command_pool;
-use crate::outcome::Outcome;
+use crate::outcome::{Failure, Outcome};
 use crate::pool_argument::InPool;
 use crate::size;
 
@@ -32,6 +32,10 @@ pub enum Guest {
     Stat(OneGuest),
     /// Write all pages that are newer than the disk to it; the disk then is the guest's image. Ctrl-C loses nothing
     Flush(OneGuest),
+    /// Change how much of the pool a guest has; durable when it returns, refused while a client uses the guest
+    ///
+    /// A guest that gets less is flushed first. Its bytes stay the same.
+    Resize(ResizedGuest),
     Run(GuestRun),
     Arguments(GuestArguments),
     /// Flush a guest and remove it; refused while a client uses it. The disk keeps the data
@@ -48,6 +52,18 @@ pub struct GuestName {
 pub struct OneGuest {
     #[command(flatten)]
     guest: InPool<GuestName>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+pub struct ResizedGuest {
+    #[command(flatten)]
+    guest: InPool<GuestName, true>,
+    /// The bytes of the pool that hold its pages from then on: a multiple of 2M
+    #[arg(long, value_name = "BYTES", value_parser = size::parse)]
+    pm: Option<u64>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -78,6 +94,12 @@ impl Guest {
             Self::Flush(OneGuest { guest: InPool { pool, words: GuestName { name } }, json }) => {
                 let guest: GuestReport = command_pool::ask(&pool.path()?, GuestRequest::Flush { name }, None)?;
                 print(json, &guest, show_counts)
+            }
+            Self::Resize(ResizedGuest { guest: InPool { pool, words: GuestName { name } }, pm, json }) => {
+                let missing = || Failure::Usage("the new size is missing: --pm BYTES".into());
+                let request = GuestRequest::Resize { name, pm_bytes: pm.ok_or_else(missing)? };
+                let guest: GuestReport = command_pool::ask(&pool.path()?, request, None)?;
+                print(json, &guest, show_guest)
             }
             Self::Run(program) => program.run(),
             Self::Arguments(arguments) => arguments.run(),

@@ -187,6 +187,7 @@ pub const ALL: &[(&str, &[&str])] = &[
     ("ferrite guest list", &["ferrite guest list", "ferrite guest list /mnt/pmem/pool --json"]),
     ("ferrite guest stat", &["ferrite guest stat g", "ferrite guest stat /mnt/pmem/pool g --json"]),
     ("ferrite guest flush", &["ferrite guest flush g"]),
+    ("ferrite guest resize", &["ferrite guest resize /mnt/pmem/pool g --pm 4G"]),
     (
         "ferrite guest run",
         &[

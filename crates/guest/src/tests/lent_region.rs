@@ -103,7 +103,8 @@ fn vg1_a_guest_has_one_engine() {
     let region = rig.borrow().expect("lent");
     let pid = std::process::id();
     assert_eq!(ask(&owner, &stat()).expect("described").pid, Some(pid));
-    for refused in [ask(&owner, &flush()).expect_err("refused").message, rig.borrow().err().expect("refused").to_string()]
+    for refused in
+        [ask(&owner, &flush()).expect_err("refused").message, rig.borrow().err().expect("refused").to_string()]
     {
         assert!(refused.contains(&format!("in use by process {pid}")), "{refused}");
     }

@@ -37,7 +37,7 @@ fn new_world() -> World {
     World::new(memory, [LyingDisk::new(geometry(SIZE + 2 * PAGE))])
 }
 
-fn pool_of(world: &World) -> Arc<Pool> {
+pub(crate) fn pool_of(world: &World) -> Arc<Pool> {
     let memory = Arc::clone(world.memory()) as Arc<dyn Memory>;
     Arc::new(Pool::open(memory, BOOT).expect("it opens").0)
 }
@@ -51,18 +51,18 @@ fn spec() -> GuestSpec {
     GuestSpec { name: "g".into(), size: SIZE, pm_bytes: CHUNK, address, identity: [9; 16], nonce: 3 }
 }
 
-fn open(pool: &Arc<Pool>, world: &World) -> GuestDisk {
+pub(crate) fn open(pool: &Arc<Pool>, world: &World) -> GuestDisk {
     GuestDisk(GuestEngine::open(pool, "g", disk_of(world), Box::new(DirectPlane), || 4).expect("it opens"))
 }
 
-fn checked(world: &World) -> PoolCheckReport {
+pub(crate) fn checked(world: &World) -> PoolCheckReport {
     let mut owners = TagOwners::default();
     owners.register(Box::new(GuestService::new(Arc::new(|_: &str| Err(String::new())))));
     check(&(Arc::clone(world.memory()) as Arc<dyn Memory>), &owners, &mut |_| ())
 }
 
 /// A guest whose frames hold truths and copies, and whose disk has the rest.
-fn make() -> World {
+pub(crate) fn make() -> World {
     let world = new_world();
     world.memory().keep_trace(false);
     let pool = pool_of(&world);

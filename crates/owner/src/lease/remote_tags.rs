@@ -168,7 +168,8 @@ impl RemoteTags {
         let memory = match self.memory.get() {
             Some(memory) => Arc::clone(memory),
             None => {
-                let options = MapOptions { guard: self.guard, name: self.path.display().to_string(), ..MapOptions::default() };
+                let options =
+                    MapOptions { guard: self.guard, name: self.path.display().to_string(), ..MapOptions::default() };
                 let mapped = Arc::new(Mapped::map(File::from(file.ok_or_else(lost)?), &options)?);
                 Arc::clone(self.memory.get_or_init(|| mapped))
             }

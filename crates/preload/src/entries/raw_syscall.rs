@@ -59,9 +59,7 @@ unsafe fn by_name(number: c_long, [a, b, c, d, e, f]: [c_long; 6]) -> Option<c_l
             libc::SYS_munmap => mappings::munmap(a as _, b as usize).into(),
             libc::SYS_mprotect => mappings::mprotect(a as _, b as usize, c as c_int).into(),
             libc::SYS_madvise => mappings::madvise(a as _, b as usize, c as c_int).into(),
-            libc::SYS_mremap => {
-                mappings::mremap(a as _, b as usize, len, d as c_int, e as _).addr() as c_long
-            }
+            libc::SYS_mremap => mappings::mremap(a as _, b as usize, len, d as c_int, e as _).addr() as c_long,
             libc::SYS_fcntl => descriptors::fcntl(fd, b as c_int, c as c_ulong).into(),
             _ => return None,
         }

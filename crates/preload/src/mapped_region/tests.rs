@@ -168,7 +168,8 @@ fn canary_ld11_a_part_that_changes_is_caught() {
     let base = rig.map(&whole());
     let bug = plant("preload: a part of the region is changed");
     // SAFETY: the region, to which no code refers.
-    let [narrowed, widened] = [libc::PROT_READ, BOTH_RIGHTS].map(|rights| unsafe { mappings::mprotect(base, PAGE, rights) });
+    let [narrowed, widened] =
+        [libc::PROT_READ, BOTH_RIGHTS].map(|rights| unsafe { mappings::mprotect(base, PAGE, rights) });
     drop(bug);
     assert_eq!([narrowed, widened], [0, 0]);
     unmap(base);
