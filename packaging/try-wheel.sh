@@ -42,3 +42,6 @@ assert again.execute("pragma journal_mode").fetchone() == ("wal",)
 assert not __import__("os").path.exists("app.db-wal")
 print("a commit of SQLite is in the pool")
 END
+env/bin/python -m ferrite.sqlite_commits --pool logs --commits 100 . || {
+    env/bin/python -c 'import sqlite3; raise SystemExit(hasattr(sqlite3.Connection, "enable_load_extension"))'
+}

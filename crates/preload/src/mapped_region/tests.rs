@@ -71,7 +71,7 @@ impl RegionRig {
     fn flushed(&self) -> Vec<u8> {
         let flush = GuestRequest::Flush { name: "g".into() };
         self.owner.call(ServiceRequest::of(&flush), &mut |_| true).expect("flushed");
-        std::fs::read(self.folder.path().join("disk")).expect("read")
+        fs::read(self.folder.path().join("disk")).expect("read")
     }
 }
 
