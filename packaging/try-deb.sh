@@ -8,7 +8,7 @@ deb=$(realpath "${1:?usage: try-deb.sh DEB}")
 here=$(cd "$(dirname "$0")" && pwd)
 lintian --fail-on error,warning "$deb"
 work=$(mktemp -d)
-trap 'rm -rf --one-file-system "$work"' EXIT
+trap 'umount "$work/root/proc" 2> /dev/null || true; rm -rf --one-file-system "$work"' EXIT
 root=$work/root
 debootstrap --variant=minbase --include=adduser,pkg-config,gcc,libc6-dev,systemd,man-db bookworm "$root" > "$work/log" 2>&1 \
     || { tail -n 5 "$work/log" >&2; exit 1; }
@@ -26,7 +26,7 @@ mkdir -p "$root/var/lib/ferrite/test"
 inside ferrite pool create /var/lib/ferrite/test/pool --size 64M
 inside sh -c 'cc -o /tmp/counter /tmp/counter.c $(pkg-config --cflags --libs ferrite)'
 inside man -w ferrite-up
-inside sh -n /usr/share/bash-completion/completions/ferrite
+inside bash -n /usr/share/bash-completion/completions/ferrite
 inside systemd-analyze verify ferrite@test.service
 inside id ferrite
 inside dpkg --purge ferrite
