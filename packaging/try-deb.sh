@@ -16,7 +16,7 @@ mount -t proc proc "$root/proc"
 inside() {
     chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root "$@"
 }
-files() { (cd "$root" && find . -xdev -path ./proc -prune -o -print | grep -vE '^\./(var/(lib/dpkg|cache|log|lib/systemd)|etc/.*-$)' | sort); }
+files() { (cd "$root" && find . -xdev -path ./proc -prune -o -print | grep -vE '^\./(run/|var/(lib/dpkg|cache|log|lib/systemd)|etc/.*-$)' | sort); }
 files > "$work/before"
 cp "$deb" "$root/tmp/ferrite.deb"
 cp "$here/../bindings/c/examples/counter.c" "$root/tmp/"
