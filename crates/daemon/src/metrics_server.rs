@@ -45,7 +45,7 @@ impl MetricsServer {
     /// Serves what `source` returns at `address`.
     ///
     /// # Errors
-    /// The system's error, such as that of an address in use.
+    /// The system's error, such as an address that is in use.
     pub fn start(address: SocketAddr, source: Arc<MetricsSource>) -> io::Result<Self> {
         let listener = Arc::new(TcpListener::bind(address)?);
         let (address, accepting) = (listener.local_addr()?, Arc::clone(&listener));

@@ -23,9 +23,20 @@ pub(crate) struct PoolHistory {
 }
 
 impl PoolHistory {
-    /// Returns the history of a pool that was opened now, by `recovery`, which took `recovery_time`.
-    pub fn of(recovery: Recovery, recovery_time: Duration) -> Self {
-        Self { opened: Instant::now(), recovery, recovery_time, last_image: Mutex::default() }
+    /// Opens a pool by `open`. Returns the pool with its history.
+    ///
+    /// # Errors
+    /// The error of `open`.
+    pub fn begin<P, E>(open: impl FnOnce() -> Result<(P, Recovery), E>) -> Result<(P, Self), E> {
+        let begun = Instant::now();
+        let (pool, recovery) = open()?;
+        let opened = Instant::now();
+        Ok((pool, Self { opened, recovery, recovery_time: opened - begun, last_image: Mutex::default() }))
+    }
+
+    /// Returns what opening found.
+    pub fn recovery(&self) -> Recovery {
+        self.recovery
     }
 
     /// Notes that an image of the pool was written now.

@@ -3,7 +3,6 @@
 use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
 
 use ferrite_pool::{Caller, Failure, FailureKind, Lock, PidFd, Pool, Recovery};
 use parking_lot::Mutex;
@@ -28,7 +27,6 @@ pub const OWN_CONNECTION: u64 = 0;
 pub struct PoolOwner {
     core: Arc<OwnerCore>,
     lock: Lock,
-    recovery: Recovery,
     listening: Mutex<Option<ListeningSocket>>,
     steps: Option<StepThread>,
     /// Servers beside the control socket, which answer by the owner.
@@ -85,9 +83,7 @@ impl PoolOwner {
         registry: &Arc<ServiceRegistry>,
         boot_id: [u8; 16],
     ) -> Result<Self> {
-        let begun = Instant::now();
-        let (pool, recovery) = Pool::open(Arc::clone(&memory.memory), boot_id)?;
-        let history = PoolHistory::of(recovery, begun.elapsed());
+        let (pool, history) = PoolHistory::begin(|| Pool::open(Arc::clone(&memory.memory), boot_id))?;
         end_orphans(&pool, lock.path())?;
         let (pool, running) = (Arc::new(pool), Arc::new(RunningServices::default()));
         let mut all = Vec::new();
@@ -101,7 +97,7 @@ impl PoolOwner {
         let steps = StepThread::start(&running);
         let (path, registry) = (lock.path().to_owned(), Arc::clone(registry));
         let core = Arc::new(OwnerCore { pool, path, memory, boot_id, registry, running, history, kept: Mutex::default() });
-        Ok(Self { core, lock, recovery, listening: Mutex::default(), steps, servers: Mutex::default() })
+        Ok(Self { core, lock, listening: Mutex::default(), steps, servers: Mutex::default() })
     }
 
     /// The pool.
@@ -121,7 +117,7 @@ impl PoolOwner {
 
     /// What opening found.
     pub fn recovery(&self) -> Recovery {
-        self.recovery
+        self.core.history.recovery()
     }
 
     /// The services that run in the pool.

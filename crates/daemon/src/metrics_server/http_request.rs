@@ -5,7 +5,7 @@
 pub(super) enum Answer {
     /// The metrics.
     Metrics,
-    /// A status that says why there are none.
+    /// A refusal with this HTTP status.
     Refused(&'static str),
 }
 

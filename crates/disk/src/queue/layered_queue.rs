@@ -18,7 +18,7 @@ pub trait QueueLayer: Send {
         Ok(())
     }
 
-    /// Returns the time that [`NotedRequest::begun_ns`] of a request has, by the layer's clock; 0 if it has none.
+    /// Returns the time now by the layer's clock, for [`NotedRequest::begun_ns`]. A layer without a clock returns 0.
     fn now_ns(&self) -> u64 {
         0
     }
