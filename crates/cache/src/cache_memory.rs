@@ -16,6 +16,10 @@ use crate::leb_table::{GROUP, TableGroup};
 pub(crate) struct CacheMemory {
     lease: TagLease,
     layout: CacheLayout,
+    /// Pages of a table, tables of a chunk and bytes of a table: each lookup of a block needs them.
+    pages: u32,
+    chunk_tables: u32,
+    table_bytes: u64,
     /// Starts every checksum of the cache, so that the bytes of a removed cache never count.
     pub salt: u32,
     /// How slots are stored.
@@ -57,6 +61,9 @@ impl CacheMemory {
         let groups_max = (chunks_max * layout.tables_per_chunk()).div_ceil(GROUP.into());
         let memory = Self {
             layout,
+            pages: layout.pages(),
+            chunk_tables: layout.tables_per_chunk() as u32,
+            table_bytes: layout.table_bytes(),
             salt: tag.generation as u32 ^ u32::from_le_bytes(*lease.uuid().first_chunk().expect("four bytes")),
             scheme,
             tables: AtomicU32::new(0),
@@ -73,6 +80,11 @@ impl CacheMemory {
     /// Returns the layout; the number of tables is the one of the creation.
     pub fn layout(&self) -> &CacheLayout {
         &self.layout
+    }
+
+    /// Returns the number of pages of a table, as [`CacheLayout::pages`] does.
+    pub fn pages(&self) -> u32 {
+        self.pages
     }
 
     /// Returns the lease of the tag.
@@ -102,9 +114,8 @@ impl CacheMemory {
 
     /// Returns the address of table `number`.
     pub fn table(&self, number: u32) -> u64 {
-        let in_chunk = self.layout.tables_per_chunk() as u32;
-        let chunk = self.chunks[(number / in_chunk) as usize].get().expect("the table exists");
-        chunk + u64::from(number % in_chunk) * self.layout.table_bytes()
+        let chunk = self.chunks[(number / self.chunk_tables) as usize].get().expect("the table exists");
+        chunk + u64::from(number % self.chunk_tables) * self.table_bytes
     }
 
     /// Returns the group that has table `number`.

@@ -1,6 +1,7 @@
 //! Whether a disk is as it was: a few of its clean cached blocks are compared with it.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
 use ferrite_disk::Disk;
 use ferrite_memory::planted;
@@ -37,14 +38,16 @@ pub(crate) fn difference(blocks: &ChosenBlocks, known: &DiskConfig, opened: &dyn
     None
 }
 
+/// Returns true if the hash of `key` is one of the smallest.
+fn is_small(chosen: &ChosenBlocks, key: BlockKey) -> bool {
+    chosen.len() < BLOCKS_MAX || chosen.last_key_value().is_some_and(|(last, _)| key.hash() < *last)
+}
+
 /// Returns clean blocks of disk `number`: those with the smallest hashes. `tables` are the valid tables, which stay so.
 pub(crate) fn chosen_blocks(core: &CacheCore, tables: impl Iterator<Item = u32>, number: u8) -> ChosenBlocks {
-    let mut chosen = BTreeMap::new();
-    let mut choose = |key: BlockKey, page: PageRef| {
-        let is_small = |chosen: &BTreeMap<u64, _>| {
-            chosen.len() < BLOCKS_MAX || chosen.last_key_value().is_some_and(|(last, _)| key.hash() < *last)
-        };
-        if key.disk() != number || !is_small(&chosen) || core.find(&core.index.lock(key), key) != Some(page) {
+    let mut chosen = ChosenBlocks::new();
+    let choose = |chosen: &mut ChosenBlocks, key: BlockKey, page: PageRef| {
+        if key.disk() != number || !is_small(chosen, key) || core.find(&core.index.lock(key), key) != Some(page) {
             return;
         }
         let sum = match page.is_slot() {
@@ -57,16 +60,24 @@ pub(crate) fn chosen_blocks(core: &CacheCore, tables: impl Iterator<Item = u32>,
         }
     };
     for table in tables {
-        for index in 0..core.memory.layout().pages() {
+        let state = core.memory.table_state(table);
+        if state.live.load(Ordering::Relaxed) == state.dirty.load(Ordering::Relaxed) {
+            continue;
+        }
+        for (index, key) in (0..).zip(core.memory.unverified_keys(table)) {
+            // Few hashes are small, so few words have to be verified.
+            if key.disk() != number || !is_small(&chosen, key) {
+                continue;
+            }
             let page = core.memory.page_ref(table, index);
             if let Some(word) = core.memory.page_word(page).filter(|word| word.live && !word.dirty) {
-                choose(word.key, page);
+                choose(&mut chosen, word.key, page);
             }
         }
     }
     for (slot, state) in (0..).zip(&core.slots) {
         if state.is_clean() {
-            choose(state.key(), PageRef::slot(slot));
+            choose(&mut chosen, state.key(), PageRef::slot(slot));
         }
     }
     chosen

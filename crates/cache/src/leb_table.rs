@@ -20,7 +20,7 @@ use ferrite_pool::{Result, seal, unseal};
 
 use crate::cache_layout::{CacheLayout, HEAD};
 use crate::cache_memory::CacheMemory;
-use crate::page_word::{LebPlaces, PageRef, PageWord, decode_places, encode_places};
+use crate::page_word::{BlockKey, LebPlaces, PageRef, PageWord, decode_places, encode_places};
 
 /// The number of tables whose states in DRAM are allocated together.
 pub(crate) const GROUP: u32 = 64;
@@ -86,12 +86,13 @@ const VALID: u64 = 1;
 
 /// Returns the checksum of the parts of `pages` that do not change while the table is valid.
 fn pages_crc(salt: u32, pages: &[TablePage]) -> u32 {
-    let mut bytes = Vec::with_capacity(4 + pages.len() * 12);
-    bytes.extend((pages.len() as u32).to_le_bytes());
-    for page in pages {
+    let mut bytes = vec![0; 4 + pages.len() * 12];
+    let (count, entries) = bytes.split_at_mut(4);
+    count.copy_from_slice(&(pages.len() as u32).to_le_bytes());
+    for (entry, page) in entries.as_chunks_mut::<12>().0.iter_mut().zip(pages) {
         let key = PageWord { live: false, dirty: false, lost: false, hits: 0, ..page.word };
-        bytes.extend(key.encode(0).to_le_bytes());
-        bytes.extend(page.sum.to_le_bytes());
+        entry[..8].copy_from_slice(&key.encode(0).to_le_bytes());
+        entry[8..].copy_from_slice(&page.sum.to_le_bytes());
     }
     let mut hasher = crc32fast::Hasher::new_with_initial(salt);
     hasher.update(&bytes);
@@ -128,11 +129,13 @@ pub(crate) fn decode_table(
     if count > pages_max {
         return Err(TableFault::Pages);
     }
-    let page = |index: usize| {
-        let word = PageWord::decode(salt, word_at(HEAD as usize + index * 8)).ok_or(TableFault::Word(index as u32))?;
-        Ok(TablePage { word, sum: number_at(HEAD as usize + pages_max * 8 + index * 4) })
-    };
-    let pages = (0..count).map(page).collect::<std::result::Result<Vec<_>, TableFault>>()?;
+    let (words, sums) = bytes[HEAD as usize..].split_at(pages_max * 8);
+    let (words, sums) = (&words.as_chunks().0[..count], &sums.as_chunks().0[..count]);
+    let mut pages = Vec::with_capacity(count);
+    for (word, sum) in words.iter().zip(sums) {
+        let word = PageWord::decode(salt, u64::from_le_bytes(*word)).ok_or(TableFault::Word(pages.len() as u32))?;
+        pages.push(TablePage { word, sum: u32::from_le_bytes(*sum) });
+    }
     match pages_crc(salt, &pages) == crc {
         true => Ok(Some(TableContent { sequence, places, pages })),
         false => Err(TableFault::Pages),
@@ -148,18 +151,18 @@ impl CacheMemory {
     /// Returns the hits of the page `page`, which is no slot.
     pub fn page_hits(&self, page: PageRef) -> &AtomicU8 {
         let (table, index) = self.table_of(page);
-        &self.group_of(table).hits[(table % GROUP * self.layout().pages() + index) as usize]
+        &self.group_of(table).hits[(table % GROUP * self.pages() + index) as usize]
     }
 
     /// Returns the table of the page `page`, which is no slot, and the number of the page in it.
     pub fn table_of(&self, page: PageRef) -> (u32, u32) {
-        let pages = self.layout().pages();
+        let pages = self.pages();
         (page.number() / pages, page.number() % pages)
     }
 
     /// Returns the reference to page `index` of table `table`.
     pub fn page_ref(&self, table: u32, index: u32) -> PageRef {
-        PageRef::page(table * self.layout().pages() + index)
+        PageRef::page(table * self.pages() + index)
     }
 
     fn word_at(&self, page: PageRef) -> u64 {
@@ -179,10 +182,17 @@ impl CacheMemory {
         self.memory().flush(Span::new(at, 8));
     }
 
+    /// Returns the keys of all pages of table `number`, by one read and without verifying their words.
+    pub fn unverified_keys(&self, number: u32) -> Vec<BlockKey> {
+        let mut words = vec![0; self.pages() as usize * 8];
+        self.memory().load(self.table(number) + HEAD, &mut words);
+        words.as_chunks().0.iter().map(|word| BlockKey::of_word(u64::from_le_bytes(*word))).collect()
+    }
+
     /// Returns the sum of the data of the page `page`.
     pub fn page_sum(&self, page: PageRef) -> u32 {
         let (table, index) = self.table_of(page);
-        let at = self.table(table) + HEAD + u64::from(self.layout().pages()) * 8 + u64::from(index) * 4;
+        let at = self.table(table) + HEAD + u64::from(self.pages()) * 8 + u64::from(index) * 4;
         let mut sum = [0; 4];
         self.memory().load(at, &mut sum);
         u32::from_le_bytes(sum)

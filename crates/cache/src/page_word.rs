@@ -37,6 +37,11 @@ impl BlockKey {
         Self(bits)
     }
 
+    /// Returns the key in the word of a page, which is not verified.
+    pub fn of_word(word: u64) -> Self {
+        Self(word & ((1 << KEY_BITS) - 1))
+    }
+
     /// Returns the number of the disk.
     pub fn disk(self) -> u8 {
         (self.0 >> BLOCK_BITS) as u8
@@ -117,7 +122,7 @@ pub(crate) fn decode_places(salt: u32, word: u64) -> Option<LebPlaces> {
 }
 
 /// Where a cached block is: a slot of a buffer, or a page of a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct PageRef(u32);
 
 const SLOT_BIT: u32 = 1 << 31;
