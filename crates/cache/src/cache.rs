@@ -14,6 +14,7 @@ use ferrite_pool::{Freeze, Pool};
 use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::bad_copies::PageAccess;
 use crate::cache_core::{CacheCore, CoreParts};
 use crate::cache_members::CacheSsd;
 use crate::cache_memory::CacheMemory;
@@ -23,6 +24,7 @@ use crate::cache_worker::CacheWorker;
 use crate::cached_disk::CachedDisk;
 use crate::fingerprint::{chosen_blocks, difference};
 use crate::open_members::{MemberAccess, OpenedMembers, mismatch};
+use crate::page_word::BlockKey;
 use crate::recover_cache::{CacheRecovery, recover};
 use crate::{CacheError, Result};
 
@@ -270,10 +272,28 @@ impl Cache {
         self.core.dirty.load(Ordering::Relaxed).max(0) as u64 * crate::BLOCK
     }
 
-    /// Returns the number of dirty bytes that no SSD gives now, because all with a copy failed or are missing.
+    /// Returns the number of dirty bytes that no SSD gives now, because all with a right copy failed or are missing.
     pub fn unreadable_bytes(&self) -> u64 {
-        let (away, lost) = self.worker.lock().unreadable_pages();
+        let (away, lost) = self.core.unreadable_pages();
         (away + lost) * crate::BLOCK
+    }
+
+    /// Describes the dirty blocks that no SSD gives now, for people.
+    pub(crate) fn show_unreadable(&self) -> String {
+        let blocks = self.core.unreadable_blocks();
+        let named = |wanted: PageAccess| -> Vec<BlockKey> {
+            blocks.iter().filter(|(_, access)| *access == wanted).map(|(key, _)| *key).collect()
+        };
+        let (lost, away) = (named(PageAccess::Lost), named(PageAccess::Away));
+        let parts = [
+            (lost, "are lost, because no SSD has a right copy of them: overwrite them, or bring a failed SSD back"),
+            (away, "are on SSDs that are missing: bring these back (`ferrite cache stat` shows them)"),
+        ];
+        let parts = parts.iter().filter(|(keys, _)| !keys.is_empty()).map(|(keys, what)| {
+            let bytes = keys.len() as u64 * crate::BLOCK;
+            format!("{bytes} dirty bytes {what}; they are {}", self.core.show_blocks(keys))
+        });
+        parts.chain(["everything else is on the disks".to_string()]).collect::<Vec<_>>().join("; ")
     }
 
     /// Destages all dirty pages at full speed, or returns to the rate of the settings.

@@ -9,10 +9,11 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize
 use std::sync::{Arc, Weak};
 
 use ferrite_disk::{Clock, ReadyEvent};
-use ferrite_memory::Error;
+use ferrite_memory::{Error, planted};
 use ferrite_pool::{ChangeGate, Result};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
+use crate::bad_copies::BadCopies;
 use crate::buffer_set::BufferSet;
 use crate::cache_config::NumberedConfig;
 use crate::cache_counters::CacheCounters;
@@ -48,6 +49,8 @@ pub(crate) struct CacheCore {
     /// Held to store into tables and marks (LT2).
     pub stores: Mutex<()>,
     pub ghost: GhostTable,
+    /// Copies that are not read any more.
+    pub bad: BadCopies,
     pub ssds: SsdSet,
     pub disks: DiskSet,
     pub config: Mutex<NumberedConfig>,
@@ -103,6 +106,7 @@ impl CacheCore {
             pending_drops: AtomicUsize::new(0),
             stores: Mutex::default(),
             ghost: GhostTable::new(ghost_pages),
+            bad: BadCopies::default(),
             ssds,
             disks,
             settings: RwLock::new(config.config.settings),
@@ -141,6 +145,9 @@ impl CacheCore {
 
     /// Returns the right to store into the pool. Nothing waits while a caller has it (CA19).
     pub fn storing(&self) -> RwLockReadGuard<'_, ()> {
+        if planted!("cache: a store does not wait while the pool stands still") {
+            return self.storing.read();
+        }
         self.gate.pass(|| self.storing.read())
     }
 

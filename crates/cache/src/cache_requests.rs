@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use ferrite_owner::{NamedPlaces, TypedRequest};
 use serde::{Deserialize, Serialize};
 
-use crate::StampPlace;
 use crate::settings_change::SettingsChange;
+use crate::{CacheCheckOptions, StampPlace};
 
 /// The name of the service.
 pub const CACHE: &str = "cache";
@@ -53,6 +53,14 @@ pub enum CacheRequest {
     Clean {
         /// The name of the cache.
         name: String,
+    },
+    /// Checks a cache: a [`crate::CacheCheckReport`].
+    Check {
+        /// The name of the cache.
+        name: String,
+        /// What is checked besides the pool.
+        #[serde(flatten)]
+        options: CacheCheckOptions,
     },
     /// Empties the clean part of a cache: a [`crate::DroppedContent`].
     Drop {
@@ -109,8 +117,8 @@ pub enum CacheRequest {
         /// The name of the disk.
         export: String,
     },
-    /// Removes a cache that no client uses, after its dirty data is written to the disks, and releases its members. With
-    /// `lose`, nothing is written.
+    /// Removes a cache that no client uses, after its dirty data is written to the disks, and releases its members: a
+    /// [`crate::CacheReport`] of the cache as it was. With `lose`, nothing is written.
     Remove {
         /// The name of the cache.
         name: String,

@@ -82,6 +82,7 @@ impl RunningService for OpenCaches {
             }
             CacheRequest::Stat { name } => reply(&self.stats(&name)?),
             CacheRequest::Set { name, settings } => reply(&self.set(&name, &settings)?),
+            CacheRequest::Check { name, options } => reply(&self.check(&name, &options, progress)?),
             CacheRequest::Clean { name } => reply(&self.clean(&name, progress)?),
             request => self.change_members(request, progress),
         }

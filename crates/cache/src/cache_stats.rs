@@ -53,7 +53,7 @@ impl Cache {
             fills_overtaken: counters.fills_overtaken.get(),
             not_admitted: counters.not_admitted.get(),
             around: around(core),
-            bytes: block_bytes(core, worker.as_deref()),
+            bytes: block_bytes(core),
             oldest_dirty_s: worker.as_deref().and_then(|worker| oldest_dirty_s(core, worker)),
             destage: DestageReport {
                 pages: counters.destaged_pages.get(),
@@ -194,9 +194,9 @@ fn oldest_dirty_s(core: &CacheCore, worker: &CacheWorker) -> Option<u64> {
 }
 
 /// Counts the blocks by state, from the tables and slots as they are now.
-fn block_bytes(core: &CacheCore, worker: Option<&CacheWorker>) -> BytesReport {
+fn block_bytes(core: &CacheCore) -> BytesReport {
     let mut pages = BytesReport::default();
-    let (away, lost) = worker.map_or((0, 0), CacheWorker::unreadable_pages);
+    let (away, lost) = core.unreadable_pages();
     let ssds = core.ssds.all();
     let state = |id: u8| ssds.iter().find(|ssd| ssd.id == id).map(|ssd| ssd.state().0);
     let states: Vec<Option<SsdState>> = (0..=u8::MAX).map(state).collect();
@@ -218,7 +218,7 @@ fn block_bytes(core: &CacheCore, worker: Option<&CacheWorker>) -> BytesReport {
         dirty: core.dirty.load(Ordering::Relaxed).max(0) as u64 * BLOCK,
         single: pages.single * BLOCK,
         away: away * BLOCK,
-        lost: (lost + core.counters.lost_pages.get()) * BLOCK,
+        lost: lost * BLOCK,
         buffered: live.count() as u64 * BLOCK,
     }
 }

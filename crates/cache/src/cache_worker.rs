@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ferrite_disk::{Access, Op, ReadyEvent, Wait};
-use ferrite_memory::Span;
+use ferrite_memory::{Span, planted};
 use ferrite_pool::Result;
 
 use crate::cache_core::CacheCore;
@@ -133,7 +133,8 @@ impl CacheWorker {
     pub fn step(&mut self, now_ns: u64) -> Result<Duration> {
         self.core.worker_event.clear();
         self.core.orphans.lock().retain_mut(|orphan| !orphan.is_over());
-        if !self.core.may_write_members.load(Ordering::SeqCst) {
+        let is_early = planted!("cache: members are written before they have a new generation");
+        if !self.core.may_write_members.load(Ordering::SeqCst) && !is_early {
             return Ok(REST);
         }
         loop {
@@ -143,6 +144,7 @@ impl CacheWorker {
                 self.end_part(end)?;
             }
             self.look_at_failures()?;
+            self.core.record_lost()?;
             self.start_seals()?;
             self.start_destage(now_ns)?;
             self.start_moves(now_ns)?;
@@ -221,7 +223,8 @@ impl CacheWorker {
     /// Frees the LEBs of free tables that no request reads any more (CA9).
     fn bury_tables(&mut self) -> Result<()> {
         let core = Arc::clone(&self.core);
-        let is_read = |table: u32| core.memory.table_state(table).readers.load(Ordering::Acquire) > 0;
+        let is_early = planted!("cache: a LEB is free while it is read");
+        let is_read = |table: u32| core.memory.table_state(table).readers.load(Ordering::Acquire) > 0 && !is_early;
         let (dying, over): (Vec<u32>, Vec<u32>) =
             std::mem::take(&mut self.dying).into_iter().partition(|table| is_read(*table));
         self.dying = dying;
@@ -294,6 +297,7 @@ impl CacheWorker {
                 let Some(word) = self.core.memory.page_word(page) else { continue };
                 let mut shard = self.core.index.lock(word.key);
                 if shard.remove(word.key, page) {
+                    self.core.bad.forget(page);
                     if word.dirty {
                         state.dirty.fetch_sub(1, Ordering::AcqRel);
                         self.core.dirty.fetch_sub(1, Ordering::Relaxed);

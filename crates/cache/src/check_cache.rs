@@ -21,6 +21,8 @@ use crate::leb_table::{TableContent, TablePage, decode_table};
 use crate::member_queues::{Member, MemberQueues, MemberRequest};
 use crate::page_word::{BlockKey, LebPlace, PageRef};
 
+mod check_stamps;
+
 /// Findings that a report lists at most.
 const LISTED_MAX: usize = 1000;
 /// How often a comparison is repeated that a client may have overtaken.
@@ -30,8 +32,10 @@ const TRIES: u32 = 8;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheCheckOptions {
     /// Read every copy on the SSDs, and compare the sums of its pages and its header.
+    #[serde(default)]
     pub read: bool,
     /// Read the clean blocks from the disks and compare the sums.
+    #[serde(default)]
     pub against_disk: bool,
 }
 
@@ -42,6 +46,8 @@ pub struct CacheCheckReport {
     pub tables: u64,
     /// Slots that count.
     pub slots: u64,
+    /// Stamps of SSDs and disks that were compared.
+    pub stamps: u64,
     /// Pages on SSDs whose sums were compared.
     pub pages_read: u64,
     /// Blocks that were compared with the disks.
@@ -76,24 +82,32 @@ struct CacheCheck<'a> {
 }
 
 impl Cache {
-    /// Checks the cache. `progress` is called with the tables that are done and all tables.
+    /// Checks the cache. `progress` is called with the tables that are done and all tables, and ends the check by false.
+    /// Returns `None` then.
     ///
     /// # Errors
     /// The errors of the pool. What is wrong with the cache and its members is in the report.
-    pub fn check(&self, options: &CacheCheckOptions, progress: &mut dyn FnMut(u64, u64)) -> Result<CacheCheckReport> {
+    pub fn check(
+        &self,
+        options: &CacheCheckOptions,
+        progress: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Result<Option<CacheCheckReport>> {
         let members = MemberQueues::new(Arc::clone(&self.core), Arc::new(ReadyEvent::new()?))?;
         let mut check = CacheCheck { core: &self.core, members, report: CacheCheckReport::default() };
         self.check_structure(&mut check)?;
+        self.check_stamps(&mut check)?;
         let tables = u64::from(self.core.memory.tables());
         for table in 0..self.core.memory.tables() {
-            progress(table.into(), tables);
+            if !progress(table.into(), tables) {
+                return Ok(None);
+            }
             if options.read || options.against_disk {
                 self.check_content(&mut check, options, table)?;
             }
         }
         check.check_slots(options);
         progress(tables, tables);
-        Ok(check.report)
+        Ok(Some(check.report))
     }
 
     /// Compares all tables with DRAM and with each other.
@@ -258,6 +272,7 @@ impl CacheCheck<'_> {
                 for (index, (page, data)) in content.pages.iter().zip(bytes.chunks(BLOCK as usize)).enumerate() {
                     self.report.pages_read += 1;
                     if page.word.live && sum_of(data) != page.sum {
+                        self.core.note_bad(self.core.memory.page_ref(table, index as u32), place.ssd);
                         self.report.find(format!(
                             "{name} (table {table}), page {index}: bytes without the sum of {}",
                             name_of(page.word.key)

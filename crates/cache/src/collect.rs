@@ -7,12 +7,13 @@ use ferrite_memory::Error;
 use ferrite_pool::Result;
 
 use crate::CachePolicy;
+use crate::bad_copies::PageAccess;
 use crate::buffer_set::SlotUse;
 use crate::cache_core::CacheCore;
 use crate::cache_members::SsdState;
 use crate::cache_worker::{CacheWorker, WorkerPart};
 use crate::new_version::{Expected, NewVersion};
-use crate::page_word::{BlockKey, LebPlace, PageRef};
+use crate::page_word::{BlockKey, PageRef};
 
 /// Free LEBs of an SSD that are kept for seals, at least.
 const RESERVE_MIN: u32 = 2;
@@ -80,6 +81,10 @@ impl CacheWorker {
                 self.start_move(MoveJob { sequence, table, items, open: 0, frees: false, has_failed: false })?;
                 continue;
             }
+            if let Some(job) = self.next_mend(now_ns) {
+                self.start_move(job)?;
+                continue;
+            }
             let Some(job) = self.next_leaving()? else { return Ok(()) };
             self.start_move(job)?;
         }
@@ -128,12 +133,31 @@ impl CacheWorker {
             return None;
         }
         let has_dirty = |table: u32| self.core.memory.table_state(table).dirty.load(Ordering::Acquire) > 0;
-        let can_read = |table: u32| self.core.copy_of(self.core.memory.page_ref(table, 0), 0).is_some();
+        let can_read = |table: u32| self.core.access_of(table, 0) == PageAccess::Readable;
         let is_stuck = |table: u32| self.stuck.get(&table).is_some_and(|until_ns| now_ns < *until_ns);
         let mut tables = self.valid.iter().map(|(sequence, valid)| (*sequence, valid.table));
         tables.find(|(_, table)| {
             has_dirty(*table) && !is_stuck(*table) && is_on(&self.core, *table, &gone) && can_read(*table)
         })
+    }
+
+    /// Returns the job that writes dirty pages again that have a bad copy and a right one, while there are SSDs for two.
+    fn next_mend(&self, now_ns: u64) -> Option<MoveJob> {
+        if self.core.is_degraded() {
+            return None;
+        }
+        let sequence_of = |table: u32| {
+            let sequence = self.core.memory.table_sequence(table).ok().flatten()?;
+            self.valid.get(&sequence).is_some_and(|valid| valid.table == table).then_some(sequence)
+        };
+        let is_stuck = |table: u32| self.stuck.get(&table).is_some_and(|until_ns| now_ns < *until_ns);
+        let table = self.core.table_to_mend(|table| !is_stuck(table) && sequence_of(table).is_some())?;
+        let is_bad = |item: &MovedPage| {
+            item.dirty && self.core.bad.of(item.page) != 0 && self.core.copy_of(item.page, 0).is_some()
+        };
+        let items = live_pages(&self.core, table).into_iter().filter(is_bad).collect();
+        let sequence = sequence_of(table)?;
+        Some(MoveJob { sequence, table, items, open: 0, frees: false, has_failed: false })
     }
 
     fn start_move(&mut self, job: MoveJob) -> Result<()> {
@@ -208,25 +232,6 @@ impl CacheWorker {
         }
         // A page of the victim cannot have become dirty: new versions go to slots.
         self.free_valid_tables(&[(job.sequence, job.table)])
-    }
-
-    /// Returns the dirty pages that no SSD gives now, by table: on SSDs that are away, and on none.
-    pub(crate) fn unreadable_pages(&self) -> (u64, u64) {
-        let (mut away, mut lost) = (0, 0);
-        for valid in self.valid.values() {
-            let dirty = self.core.memory.table_state(valid.table).dirty.load(Ordering::Relaxed);
-            if dirty == 0 || self.core.copy_of(self.core.memory.page_ref(valid.table, 0), 0).is_some() {
-                continue;
-            }
-            let places = self.core.memory.table_places(valid.table).unwrap_or_default();
-            let is_missing =
-                |place: &LebPlace| self.core.ssds.get(place.ssd).is_some_and(|ssd| ssd.state().0 == SsdState::Missing);
-            match places.iter().flatten().any(is_missing) {
-                true => away += u64::from(dirty),
-                false => lost += u64::from(dirty),
-            }
-        }
-        (away, lost)
     }
 }
 

@@ -30,6 +30,7 @@ impl CacheCore {
             if state.live.fetch_sub(1, Ordering::AcqRel) == 1 {
                 self.note_empty(table);
             }
+            self.bad.forget(page);
             0
         };
         let dropped = if is_last { self.key_of(page) } else { None };

@@ -7,6 +7,7 @@ use ferrite_disk::{Access, Op};
 use ferrite_memory::{Error, Span, planted};
 use ferrite_pool::Result;
 
+use crate::bad_copies::PageAccess;
 use crate::cache_core::CacheCore;
 use crate::cache_layout::BLOCK;
 use crate::cache_worker::{CacheWorker, WorkerPart};
@@ -150,7 +151,7 @@ impl CacheWorker {
         }
         let dirty_of = |table: u32| core.memory.table_state(table).dirty.load(Ordering::Acquire);
         // Tables that no SSD gives now would leave no place for others.
-        let can_read = |table: u32| core.copy_of(core.memory.page_ref(table, 0), 0).is_some();
+        let can_read = |table: u32| core.access_of(table, 0) == PageAccess::Readable;
         let tables = self.valid.values().map(|valid| valid.table);
         let tables = tables.filter(|table| dirty_of(*table) > 0 && can_read(*table));
         for table in tables.take(WINDOW_TABLES) {
@@ -160,7 +161,8 @@ impl CacheWorker {
             for index in 0..core.memory.layout().pages() {
                 let page = core.memory.page_ref(table, index);
                 let Some(word) = core.memory.page_word(page) else { break };
-                if word.live && word.dirty && !word.lost {
+                let can_read = core.bad.of(page) == 0 || core.copy_of(page, 0).is_some();
+                if word.live && word.dirty && can_read {
                     found.push((word.key, page));
                 }
             }
@@ -196,10 +198,7 @@ impl CacheWorker {
         let page = batch.items[item].page;
         match self.core.verified(page, ssd, read.as_ref().map(Vec::as_slice)) {
             Some(good) => batch.items[item].data = Some(good.to_vec()),
-            None => {
-                self.read_item(item, tried);
-                note_lost(&self.core, page, tried);
-            }
+            None => self.read_item(item, tried),
         }
         self.go_on_with_batch()
     }
@@ -452,26 +451,6 @@ fn is_pressed(core: &CacheCore) -> bool {
 fn dirty_max(core: &CacheCore) -> u64 {
     let settings = core.settings();
     core.ssds.pages(core.memory.layout()) * u64::from(settings.dirty_max_permille) / 1000
-}
-
-/// Notes that no copy of a dirty page can be read although each SSD answers (CA20).
-fn note_lost(core: &CacheCore, page: PageRef, tried: u8) {
-    let (table, _) = core.memory.table_of(page);
-    let places = core.memory.table_places(table).unwrap_or_default();
-    let is_tried = |(index, place): (usize, &Option<LebPlace>)| {
-        place.is_none_or(|place| {
-            tried & 1 << index != 0 && core.ssds.get(place.ssd).is_some_and(|ssd| ssd.is_readable())
-        })
-    };
-    if places.iter().enumerate().all(is_tried) {
-        core.counters.lost_pages.add(1);
-        let _ = core.change_tables(|memory| {
-            if let Some(word) = core.memory.page_word(page) {
-                memory.set_page_word(page, PageWord { lost: true, ..word });
-            }
-            Ok(())
-        });
-    }
 }
 
 #[cfg(test)]

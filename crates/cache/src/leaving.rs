@@ -8,6 +8,7 @@ use ferrite_disk::Wait;
 use ferrite_memory::planted;
 use ferrite_pool::Result;
 
+use crate::bad_copies::PageAccess;
 use crate::cache_core::CacheCore;
 use crate::cache_members::CacheSsd;
 use crate::cache_worker::{CacheWorker, WorkerPart};
@@ -176,7 +177,7 @@ pub(crate) fn dirty_away_on(worker: &CacheWorker, id: u8) -> u64 {
     let is_away = |table: &u32| {
         let places = core.memory.table_places(*table).unwrap_or_default();
         let is_there = places.iter().flatten().any(|place| place.ssd == id);
-        is_there && core.copy_of(core.memory.page_ref(*table, 0), 0).is_none()
+        is_there && core.access_of(*table, 0) != PageAccess::Readable
     };
     let away = worker.valid.values().map(|valid| valid.table).filter(is_away);
     away.map(|table| u64::from(core.memory.table_state(table).dirty.load(Ordering::Acquire))).sum()

@@ -42,7 +42,7 @@ impl LebSpace {
         let same = planted!("cache: both copies go to one SSD");
         let chosen = (0..count).map(|index| ring[(first + if same { 0 } else { index }) % ring.len()]);
         let chosen: Vec<u8> = chosen.collect();
-        self.last = chosen.last().copied();
+        self.last = chosen.last().copied().filter(|_| !planted!("cache: the ring does not go on"));
         let take = |ssd: u8| {
             let leb = self.free.get_mut(&ssd).and_then(VecDeque::pop_front)?;
             Some(LebPlace { ssd, leb })

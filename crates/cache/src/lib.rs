@@ -48,6 +48,7 @@
 //! multi-SSD cache of "Hybrid Storage" (dirty pages on two SSDs, clean ones on one, in turn).
 
 mod around_flights;
+mod bad_copies;
 mod buffer_set;
 mod cache;
 mod cache_config;

@@ -18,7 +18,7 @@ use crate::cache_reports::{CacheReport, CacheState, CacheStats};
 use crate::cache_walk::read_config;
 use crate::limited_opener::LimitedOpener;
 use crate::settings_change::SettingsChange;
-use crate::{CACHE_KIND, CachedDisk};
+use crate::{CACHE_KIND, CacheCheckOptions, CacheCheckReport, CachedDisk};
 
 /// The time between two looks at what background work has done.
 pub(crate) const WORK_PAUSE: Duration = Duration::from_millis(20);
@@ -93,10 +93,7 @@ impl WorkedCache {
                 return Err(Failure::refused(self.cache.refused_disks().join("; ")));
             }
             if dirty == self.cache.unreadable_bytes() {
-                return Err(Failure::refused(format!(
-                    "the SSDs with the last {dirty} dirty bytes failed or are missing, everything else is on the disks: \
-                     bring an SSD back (`ferrite cache stat` shows them), or overwrite the blocks"
-                )));
+                return Err(Failure::refused(self.cache.show_unreadable()));
             }
             most = dirty.max(most);
             let what = "writing dirty data to the disks".into();
@@ -345,6 +342,19 @@ impl OpenCaches {
         open.clean(progress)?;
         drop(open);
         Ok(self.report(&*self.tag(name)?))
+    }
+
+    /// Checks the cache called `name`.
+    pub(crate) fn check(
+        &self,
+        name: &str,
+        options: &CacheCheckOptions,
+        progress: ProgressCall<'_>,
+    ) -> Result<CacheCheckReport, Failure> {
+        let open = self.open(name)?;
+        let mut note = |done, total| progress(Progress { done, total, what: format!("checking the cache {name:?}") });
+        let report = open.cache.check(options, &mut note)?;
+        report.ok_or_else(|| Failure::new(FailureKind::Cancelled, "stopped: the rest was not checked"))
     }
 
     /// Ends the background work of all caches. What is dirty stays so.

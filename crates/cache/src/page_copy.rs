@@ -12,13 +12,18 @@ use crate::member_queues::{Member, MemberRequest};
 use crate::page_word::{BlockKey, LebPlace, PageRef};
 
 impl CacheCore {
-    /// Returns the copy of `page` on the SSD with the fewest requests in flight, of those whose bit is not in `tried`.
+    /// Returns the copy of `page` on the SSD with the fewest requests in flight, of those whose bit is not in `tried` and that
+    /// are not known to be bad.
     pub fn copy_of(&self, page: PageRef, tried: u8) -> Option<(usize, LebPlace)> {
         let (table, _) = self.memory.table_of(page);
         let places = self.memory.table_places(table)?;
+        let bad = self.bad.of(page);
         let copies = places.iter().enumerate().filter_map(|(index, place)| Some((index, (*place)?)));
         let usable = copies.filter_map(|(index, place)| {
-            let ssd = self.ssds.get(place.ssd).filter(|ssd| ssd.is_readable() && tried & 1 << index == 0)?;
+            let ssd = self.ssds.get(place.ssd).filter(|ssd| ssd.is_readable())?;
+            if tried & 1 << index != 0 || bad & 1 << place.ssd != 0 {
+                return None;
+            }
             Some((ssd.in_flight.load(Ordering::Relaxed), index, place))
         });
         usable.min_by_key(|(in_flight, ..)| *in_flight).map(|(_, index, place)| (index, place))
@@ -34,18 +39,21 @@ impl CacheCore {
         MemberRequest { member: Member::Ssd(place.ssd), op: Op::Read, span, buffer: vec![0; span.len as usize] }
     }
 
-    /// Returns `bytes`, which the SSD `ssd` gave, if their sum is that of `page` (CA10). Else counts an error of the SSD.
-    pub fn verified<'a>(&self, page: PageRef, ssd: u8, bytes: Result<&'a [u8], &Error>) -> Option<&'a [u8]> {
+    /// Returns `bytes`, which the SSD `id` gave, if their sum is that of `page` (CA10). Else counts an error of the SSD, and
+    /// notes that its copy is bad.
+    pub fn verified<'a>(&self, page: PageRef, id: u8, bytes: Result<&'a [u8], &Error>) -> Option<&'a [u8]> {
         let is_good =
             |bytes: &[u8]| sum_of(bytes) == self.memory.page_sum(page) || planted!("cache: a sum is not compared");
-        let ssd = self.ssds.get(ssd);
+        let ssd = self.ssds.get(id);
         match bytes {
             Ok(bytes) if is_good(bytes) => return Some(bytes),
             Ok(_) => {
-                if let Some(ssd) = ssd {
+                let is_known = self.bad.of(page) & 1 << id != 0;
+                if let Some(ssd) = ssd.filter(|_| !is_known) {
                     ssd.mismatches.fetch_add(1, Ordering::Relaxed);
                     self.count_ssd_error(&ssd, "bytes without the sum of their page");
                 }
+                self.note_bad(page, id);
             }
             Err(error) => {
                 if let Some(ssd) = ssd {
@@ -66,7 +74,9 @@ impl CacheCore {
     pub fn unreadable(&self, key: BlockKey, page: PageRef) -> Error {
         let (table, _) = self.memory.table_of(page);
         let places = self.memory.table_places(table).unwrap_or_default();
-        let ssds = places.iter().flatten().filter_map(|place| self.ssds.get(place.ssd));
+        let bad = self.bad.of(page);
+        let right = places.iter().flatten().filter(|place| bad & 1 << place.ssd == 0);
+        let ssds = right.filter_map(|place| self.ssds.get(place.ssd));
         let away = ssds.filter(|ssd| !ssd.is_readable()).map(|ssd| format!("SSD {} ({})", ssd.id, ssd.state().1));
         let away: Vec<String> = away.collect();
         match away.is_empty() {

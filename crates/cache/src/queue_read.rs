@@ -122,11 +122,16 @@ impl CacheQueue {
         self.start(job, request, JobPart::Blocks { job, block, fills });
     }
 
-    /// Reads pages from a copy that was not tried. A page without one comes from elsewhere.
+    /// Reads pages from a copy that was not tried: each alone if the first one has none. A page without one comes from
+    /// elsewhere.
     fn read_pages(&mut self, job: u64, block: u64, page: PageRef, count: u32, tried: u8) {
         let Some((request, run)) = self.page_request(page, count, tried) else {
+            if count == 1 {
+                return self.read_elsewhere(job, block, page);
+            }
             for number in 0..count {
-                self.read_elsewhere(job, block + u64::from(number), PageRef::page(page.number() + number));
+                let page = PageRef::page(page.number() + number);
+                self.read_pages(job, block + u64::from(number), page, 1, tried);
             }
             return;
         };

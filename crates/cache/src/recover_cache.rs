@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::Ordering;
 
+use ferrite_memory::planted;
+
 use crate::cache_core::CacheCore;
 use crate::cache_index::IndexBatch;
 use crate::cache_layout::BLOCK;
@@ -109,6 +111,9 @@ impl RecoveredTables {
             }
             live += 1;
             dirty += u32::from(page.word.dirty);
+            if page.word.dirty && page.word.lost {
+                core.bad.note_lost(place);
+            }
             if self.batch.push(key, place) {
                 self.add_batch(core)?;
             }
@@ -197,7 +202,8 @@ fn counted_slot(core: &CacheCore, slot: u32, epoch: u64) -> Option<SlotHeader> {
 
 impl CacheCore {
     fn adopt_slot(&self, slot: u32, header: &SlotHeader) {
-        let dirty = header.word.dirty && !header.is_clean;
+        let is_clean = header.is_clean && !planted!("cache: recovery takes clean blocks as dirty");
+        let dirty = header.word.dirty && !is_clean;
         self.slots[slot as usize].fill(crate::page_word::PageWord { dirty, ..header.word });
         if dirty {
             self.dirty.fetch_add(1, Ordering::Relaxed);

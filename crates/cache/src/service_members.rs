@@ -5,7 +5,6 @@ use std::sync::Arc;
 use ferrite_owner::services::reply;
 use ferrite_owner::{ProgressCall, ServiceReply};
 use ferrite_pool::{Failure, FailureKind, Progress};
-use serde_json::Value;
 
 use crate::cache_reports::{
     CacheReport, CacheState, DiskStats, DroppedContent, ForgottenContent, ReturnedSsd, SsdStats,
@@ -42,8 +41,9 @@ impl OpenCaches {
                 reply(&self.report(&*self.tag(&name)?))
             }
             CacheRequest::Remove { name, lose } => {
+                let removed = self.report(&*self.tag(&name)?);
                 self.remove(&name, lose, progress)?;
-                reply(&Value::Null)
+                reply(&removed)
             }
             CacheRequest::Forget { name, lose } => reply(&self.forget(&name, lose)?),
             other => Err(Failure::new(FailureKind::BadRequest, format!("{other:?} changes no cache"))),

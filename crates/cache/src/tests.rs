@@ -5,6 +5,7 @@ mod crashes;
 mod failures;
 mod golden;
 mod model;
+mod rules;
 
 pub(crate) use cache_rig::{BLOCKS, CacheRig, LEB, RigOpener, RigShape, block_of, geometry, members_of, open_pool};
 pub(crate) use crashes::{kill_options, options};

@@ -10,7 +10,11 @@ const ALL: CacheCheckOptions = CacheCheckOptions { read: true, against_disk: tru
 
 fn check(rig: &CacheRig) -> CacheCheckReport {
     let mut last = None;
-    let report = rig.cache.check(&ALL, &mut |done, all| last = Some((done, all))).unwrap();
+    let mut note = |done, all| {
+        last = Some((done, all));
+        true
+    };
+    let report = rig.cache.check(&ALL, &mut note).unwrap().expect("it was not ended");
     let (done, all) = last.expect("progress is reported");
     assert_eq!(done, all);
     report
@@ -101,6 +105,37 @@ fn changed_headers_of_lebs_are_found() {
 fn canary_check_that_does_not_compare_headers_is_caught() {
     let _bug = plant("cache: a check does not compare headers");
     assert!(findings_of_header(true).is_empty());
+}
+
+/// Overwrites the stamp of an SSD, and returns the findings.
+fn findings_of_stamp() -> Vec<String> {
+    let shape = RigShape::default();
+    let world = shape.world();
+    let rig = shape.open(&world).unwrap();
+    filled(&rig);
+    world.disk(1).write(0, &[0; 2 * BLOCK as usize], Access::Cached).unwrap();
+    check(&rig).findings
+}
+
+#[test]
+fn ca11_changed_stamp_is_found() {
+    let found = findings_of_stamp();
+    assert!(found.len() == 1 && found[0].contains("SSD 1: its stamp is not the one"), "{found:?}");
+}
+
+#[test]
+fn canary_check_that_does_not_compare_stamps_is_caught() {
+    let _bug = plant("cache: a check does not compare stamps");
+    assert!(findings_of_stamp().is_empty());
+}
+
+#[test]
+fn check_ends_when_the_caller_asks() {
+    let shape = RigShape::default();
+    let world = shape.world();
+    let rig = shape.open(&world).unwrap();
+    filled(&rig);
+    assert_eq!(rig.cache.check(&ALL, &mut |done, _| done == 0).unwrap(), None);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! The order in which SSDs get LEBs (CA5, CA15).
 
+use ferrite_memory::planted::plant;
+
 use super::*;
 
 fn space(lebs: &[u32]) -> LebSpace {
@@ -22,6 +24,15 @@ fn ca15_inserts_of_equal_ssds_differ_by_one_at_most() {
         let (least, most) = (inserts.iter().min().unwrap(), inserts.iter().max().unwrap());
         assert!(most - least <= 2, "{inserts:?}");
     }
+}
+
+#[test]
+fn canary_ring_that_does_not_go_on_is_caught() {
+    let caught = std::panic::catch_unwind(|| {
+        let _bug = plant("cache: the ring does not go on");
+        ca15_inserts_of_equal_ssds_differ_by_one_at_most();
+    });
+    assert!(caught.is_err());
 }
 
 #[test]

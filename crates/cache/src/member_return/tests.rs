@@ -96,8 +96,9 @@ fn ca11_failed_ssd_comes_back_with_its_content() {
     assert_filled(&rig);
     assert!(
         rig.cache
-            .check(&crate::CacheCheckOptions { read: true, against_disk: true }, &mut |_, _| {})
+            .check(&crate::CacheCheckOptions { read: true, against_disk: true }, &mut |_, _| true)
             .unwrap()
+            .expect("it was not ended")
             .is_sound()
     );
     drop(rig);
@@ -154,7 +155,8 @@ fn judge(shape: &RigShape, world: &World) -> Result<(), String> {
             }
         }
         let all = crate::CacheCheckOptions { read: true, against_disk: true };
-        let report = rig.cache.check(&all, &mut |_, _| {}).map_err(|error| failed(error.to_string()))?;
+        let report = rig.cache.check(&all, &mut |_, _| true).map_err(|error| failed(error.to_string()))?;
+        let report = report.expect("it was not ended");
         if !report.is_sound() {
             return Err(failed(format!("{report:?}")));
         }

@@ -2,6 +2,7 @@ use std::path::PathBuf;
 
 use ferrite_disk::{Access, Disk};
 use ferrite_owner::{Error, PoolAccess, ServiceRequest};
+use serde_json::Value;
 
 use super::*;
 use crate::cache_reports::CreatedCache;

@@ -252,7 +252,7 @@ fn ca5_death_of_either_ssd_loses_nothing() {
         drop(rig);
         let rig = shape.open_without(&world, &[dead]).expect("it opens");
         assert_content(&rig, &versions);
-        let lost = rig.cache.worker.lock().unreadable_pages();
+        let lost = rig.cache.core.unreadable_pages();
         assert_eq!(lost, (0, 0), "nothing is away or lost");
     }
 }
@@ -275,7 +275,7 @@ fn ca20_what_both_ssds_lost_is_an_error_until_it_is_written() {
     rig.settle();
     drop(rig);
     let rig = shape.open_without(&world, &["ssd0", "ssd1"]).expect("it opens");
-    let (away, lost) = rig.cache.worker.lock().unreadable_pages();
+    let (away, lost) = rig.cache.core.unreadable_pages();
     assert_eq!((away, lost), (6, 0), "six dirty pages are on SSDs that are missing");
     for block in 0..6 {
         let error = rig.read(block).expect_err("the newest version is away");

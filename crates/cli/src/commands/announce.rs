@@ -78,6 +78,8 @@ pub struct AnnouncedDisk {
     pub name: String,
     /// The NBD addresses of the disk.
     pub uris: Vec<String>,
+    /// The reason why the disk of a cache is not served.
+    pub not_served: Option<String>,
     /// The `/dev` node of the disk, if it has one.
     pub node: Option<AttachReport>,
     /// The reason why a requested node is missing.
@@ -160,6 +162,7 @@ impl Announcement {
 impl AnnouncedDisk {
     fn show(&self) -> String {
         let mut lines = self.uris.clone();
+        lines.extend(self.not_served.iter().map(|why| format!("NOT served: {why}")));
         if let Some(node) = &self.node {
             lines.push(format!("{} ({}, {})", node.link.display(), node.device.display(), node.way));
             lines.extend(node.notes.iter().map(|note| format!("note: {note}")));

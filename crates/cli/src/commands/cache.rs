@@ -6,12 +6,11 @@ mod settings;
 mod shown;
 
 use clap::{Args, Subcommand};
-use ferrite_cache::{CacheReport, CacheRequest, CacheStats, DroppedContent};
-use serde_json::Value;
+use ferrite_cache::{CacheCheckOptions, CacheCheckReport, CacheReport, CacheRequest, CacheStats, DroppedContent};
 
 use super::{WholePool, print};
 use crate::command_pool;
-use crate::outcome::Outcome;
+use crate::outcome::{Failure, Outcome};
 use crate::pool_argument::InPool;
 use crate::size;
 
@@ -40,6 +39,11 @@ pub enum Cache {
     Set(Set),
     /// Write all dirty data to the disks; the cache stays in use and warm. Ctrl-C stops it and loses nothing
     Clean(OneCache),
+    /// Check a cache, also while it is in use: its tables, its buffers and the stamps of its members
+    ///
+    /// Each table of the pool is compared with what is in use, and with --data with the SSDs. A check changes nothing that
+    /// a user has stored. `ferrite pool check` compares the tables too, and opens no SSD and no disk.
+    Check(Check),
     /// Empty the clean part of a cache, to measure it cold; dirty data stays
     Drop(OneCache),
     /// Add an SSD, also while the cache is in use; its content is lost
@@ -53,7 +57,7 @@ pub enum Cache {
     /// Add a disk, also while the cache is in use
     AddDisk(members::AddDisk),
     /// Remove a disk that no client uses and that has no dirty data in the cache; it keeps its data
-    RemoveDisk(InPool<members::DiskOfCache>),
+    RemoveDisk(members::RemoveDisk),
     /// Write all dirty data to the disks, and remove the cache; refused while a client uses it
     ///
     /// The disks keep their data, and the SSDs can be used for something else.
@@ -72,6 +76,21 @@ pub struct CacheName {
 pub struct OneCache {
     #[command(flatten)]
     cache: InPool<CacheName>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+pub struct Check {
+    #[command(flatten)]
+    cache: InPool<CacheName>,
+    /// Read every page on the SSDs too, clean and dirty ones, and compare it with its checksum
+    #[arg(long)]
+    data: bool,
+    /// Read every clean block from the disks too, and compare it with its checksum
+    #[arg(long)]
+    against_disk: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -111,6 +130,7 @@ impl Cache {
                 let cache: CacheReport = command_pool::ask(&pool.path()?, CacheRequest::Clean { name }, None)?;
                 print(json, &cache, show_line)
             }
+            Self::Check(check) => check.run(),
             Self::Drop(OneCache { cache: InPool { pool, words: CacheName { name } }, json }) => {
                 let dropped: DroppedContent = command_pool::ask(&pool.path()?, CacheRequest::Drop { name }, None)?;
                 print(json, &dropped, |it| format!("dropped {}\n", size::show(it.dropped_bytes)))
@@ -119,13 +139,20 @@ impl Cache {
             Self::RemoveSsd(remove) => remove.run(),
             Self::Online(online) => online.run(),
             Self::AddDisk(add) => add.run(),
-            Self::RemoveDisk(InPool { pool, words: members::DiskOfCache { name, disk: export } }) => {
-                let request = CacheRequest::RemoveDisk { name, export };
-                command_pool::ask::<Value>(&pool.path()?, request, None).map(drop)
-            }
+            Self::RemoveDisk(remove) => remove.run(),
             Self::Remove(remove) => remove.run(),
             Self::Forget(forget) => forget.run(),
         }
+    }
+}
+
+impl Check {
+    fn run(self) -> Outcome {
+        let Self { cache: InPool { pool, words: CacheName { name } }, data, against_disk, json } = self;
+        let request = CacheRequest::Check { name, options: CacheCheckOptions { read: data, against_disk } };
+        let report: CacheCheckReport = command_pool::ask(&pool.path()?, request, None)?;
+        print(json, &report, shown::show_check)?;
+        if report.is_sound() { Ok(()) } else { Err(Failure::Reported) }
     }
 }
 

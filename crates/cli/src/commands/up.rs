@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use ferrite_cache::{CacheReport, MemberAddress};
+use ferrite_cache::{CacheReport, CacheState, MemberAddress};
 use ferrite_daemon::disks::{Serving, attach_directory};
 use ferrite_daemon::filesystems::names;
 use ferrite_daemon::lacks;
@@ -44,8 +44,8 @@ const FILES: &str = "files";
 /// Creates the pool, and in it a disk called disk0, if they are missing (--no-disk leaves all space to files). Serves
 /// every disk of the pool over NBD on a Unix socket (POOL.nbd unless another is named). As root it also makes each disk
 /// a /dev node, /dev/ferrite/by-pool/UUID/NAME, and /dev/ferrite/NAME unless a disk of another pool has that name.
-/// Opens every cache of the pool and serves its disks. Mounts a file system called files, and creates it if it is missing. The next start, also after kill -9, serves at
-/// once what was durable.
+/// Opens every cache of the pool and serves its disks. Mounts a file system called files, and creates it if it is
+/// missing. The next start, also after kill -9, serves at once what was durable.
 #[derive(Args)]
 pub struct Up {
     /// The pool's file [default: $FERRITE_POOL, else ferrite/pool in the user's data directory]
@@ -150,6 +150,20 @@ fn serve_metrics(owner: &PoolOwner, address: SocketAddr) -> Outcome<String> {
     Ok(page)
 }
 
+/// Returns the reason why the disk called `name` cannot be served, if it is the disk of a cache that is not open, or that
+/// cannot use the disk.
+fn not_served(caches: &[CacheReport], name: &str) -> Option<String> {
+    let cache = caches.iter().find(|cache| cache.disks.iter().any(|disk| disk == name))?;
+    match (cache.ssds_online, cache.state) {
+        (Some(_), _) => {
+            let why = |refused: &String| Some(refused.strip_prefix(name)?.strip_prefix(": ")?.to_string());
+            cache.refused_disks.iter().find_map(why)
+        }
+        (None, CacheState::Incomplete) => Some("the creation of its cache did not end".into()),
+        (None, _) => Some(cache.why.clone().unwrap_or_else(|| "its cache is not open".into())),
+    }
+}
+
 impl Up {
     /// Runs the server.
     pub fn run(self) -> Outcome {
@@ -244,6 +258,9 @@ impl Up {
         let tcp = disks(owner).listen(&nbd_addresses, "", serving, None)?;
         let announced = |name: String| {
             stop::go_on()?;
+            if let Some(why) = not_served(&caches, &name) {
+                return Ok(AnnouncedDisk { name, not_served: Some(why), ..AnnouncedDisk::default() });
+            }
             let uris = nbd_addresses.uris(&name, tcp);
             Ok(self.attached(owner, serving, AnnouncedDisk { name, uris, ..AnnouncedDisk::default() }))
         };

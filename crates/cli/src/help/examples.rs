@@ -228,6 +228,10 @@ pub const ALL: &[(&str, &[&str])] = &[
             "ferrite cache set /mnt/pmem/pool c --dirty-max 5% --dirty-age 30s --bypass never",
         ],
     ),
+    (
+        "ferrite cache check",
+        &["ferrite cache check c", "ferrite cache check /mnt/pmem/pool c --data   # reads every page on the SSDs"],
+    ),
     ("ferrite cache drop", &["ferrite cache drop c                           # before a measurement"]),
     ("ferrite cache add-ssd", &["ferrite cache add-ssd /mnt/pmem/pool c /dev/nvme2n1"]),
     (

@@ -5,7 +5,6 @@ use ferrite_cache::{
     CacheReport, CacheRequest, DiskStats, ForgottenContent, MemberAddress, NewCacheDisk, ReturnedSsd, SsdReturn,
     SsdStats, StampPlace,
 };
-use serde_json::Value;
 
 use super::CacheName;
 use super::create::{member, named_disk, stamp_values};
@@ -96,9 +95,18 @@ pub struct AddDisk {
 #[derive(Args)]
 pub struct DiskOfCache {
     /// The cache
-    pub name: String,
+    name: String,
     /// The name of the disk
-    pub disk: String,
+    disk: String,
+}
+
+#[derive(Args)]
+pub struct RemoveDisk {
+    #[command(flatten)]
+    cache: InPool<DiskOfCache>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Args)]
@@ -108,6 +116,9 @@ pub struct Remove {
     /// Write nothing to the disks: the dirty bytes that the cache has, which are lost
     #[arg(long, value_name = "BYTES", value_parser = size::parse)]
     lose: Option<u64>,
+    /// Print JSON: the cache as it was
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Args)]
@@ -172,10 +183,19 @@ impl AddDisk {
     }
 }
 
+impl RemoveDisk {
+    pub fn run(self) -> Outcome {
+        let Self { cache: InPool { pool, words: DiskOfCache { name, disk: export } }, json } = self;
+        let left: CacheReport = command_pool::ask(&pool.path()?, CacheRequest::RemoveDisk { name, export }, None)?;
+        print(json, &left, show_line)
+    }
+}
+
 impl Remove {
     pub fn run(self) -> Outcome {
-        let Self { cache: InPool { pool, words: CacheName { name } }, lose } = self;
-        command_pool::ask::<Value>(&pool.path()?, CacheRequest::Remove { name, lose }, None).map(drop)
+        let Self { cache: InPool { pool, words: CacheName { name } }, lose, json } = self;
+        let removed: CacheReport = command_pool::ask(&pool.path()?, CacheRequest::Remove { name, lose }, None)?;
+        print(json, &removed, |removed| format!("removed the cache {}\n", removed.name))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Caches as lines for people.
 
-use ferrite_cache::{CacheReport, CacheState, CacheStats, DiskStats, SsdState, SsdStats, StampPlace};
+use ferrite_cache::{CacheCheckReport, CacheReport, CacheState, CacheStats, DiskStats, SsdState, SsdStats, StampPlace};
 use ferrite_owner::{SurvivalReport, SurvivalState};
 use serde::Serialize;
 
@@ -63,6 +63,30 @@ pub fn show_stats(stats: &CacheStats) -> String {
         stats.disks.iter().map(show_disk).collect(),
     ];
     parts.concat()
+}
+
+/// Returns the findings of a check.
+pub fn show_check(report: &CacheCheckReport) -> String {
+    let mut text: String = report.findings.iter().map(|finding| format!("{finding}\n")).collect();
+    let more = report.found.saturating_sub(report.findings.len() as u64);
+    if more > 0 {
+        text += &format!("and {}\n", counted(more, "more finding"));
+    }
+    let sum = if report.is_sound() { "sound" } else { "NOT SOUND: see above" };
+    text += &format!(
+        "{sum}: {}, {} in buffers, {}; {} read from SSDs, {} compared with disks\n",
+        counted(report.tables, "LEB"),
+        counted(report.slots, "block"),
+        counted(report.stamps, "stamp"),
+        counted(report.pages_read, "page"),
+        counted(report.blocks_compared, "block"),
+    );
+    let away = report.copies_away;
+    text + &if away > 0 {
+        format!("{} not read: their SSDs are not in use\n", counted(away, "LEB"))
+    } else {
+        String::new()
+    }
 }
 
 fn show_settings(stats: &CacheStats) -> String {

@@ -1,0 +1,209 @@
+//! Single rules of the cache, each with its planted bug.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use ferrite_disk::{Access, Disk};
+use ferrite_memory::planted::plant;
+use ferrite_pool::Freeze;
+
+use super::{CacheRig, RigShape, block_of};
+use crate::buffer_set::SlotUse;
+use crate::new_version::{Expected, NewVersion};
+use crate::page_word::BlockKey;
+use crate::{BLOCK, CacheMode, CacheSettings};
+
+fn rig() -> CacheRig {
+    let shape = RigShape::default();
+    shape.open(&shape.world()).expect("it opens")
+}
+
+fn go_around(rig: &CacheRig) {
+    rig.cache.set(CacheSettings { mode: CacheMode::WriteAround, ..rig.cache.settings() }).expect("set");
+}
+
+/// Writes a sector around the cache, which has a dirty version of its block. Returns true if the rest of the block stays.
+fn rest_of_a_dirty_block_stays() -> bool {
+    let rig = rig();
+    rig.write(3, 1);
+    go_around(&rig);
+    rig.disk.write(3 * BLOCK, &block_of(2)[..512], Access::Cached).expect("written");
+    let mut expected = block_of(1);
+    expected[..512].copy_from_slice(&block_of(2)[..512]);
+    rig.read(3) == Ok(expected)
+}
+
+#[test]
+fn ca7_no_write_goes_around_a_dirty_block() {
+    assert!(rest_of_a_dirty_block_stays());
+}
+
+#[test]
+fn canary_write_around_a_dirty_block_is_caught() {
+    let _bug = plant("cache: a change goes around a dirty block");
+    assert!(!rest_of_a_dirty_block_stays());
+}
+
+/// Writes a block around the cache between a read of the disk and its entry. Returns true if the newer bytes are read.
+fn overtaken_fill_does_not_hide_a_write() -> bool {
+    let rig = rig();
+    let (core, key) = (&rig.cache.core, BlockKey::new(0, 3));
+    assert!(core.index.lock(key).begin_fill(key));
+    go_around(&rig);
+    rig.write(3, 2);
+    let grant = core.take_slot(SlotUse::Clean, false).expect("a buffer is free");
+    core.publish(grant, &NewVersion { key, dirty: false, hits: 0, data: &block_of(0) }, Expected::Fill);
+    core.finish_slot(grant);
+    rig.read(3) == Ok(block_of(2))
+}
+
+#[test]
+fn ca8_fill_that_a_write_overtook_is_not_published() {
+    assert!(overtaken_fill_does_not_hide_a_write());
+}
+
+#[test]
+fn canary_fill_that_enters_after_a_later_write_is_caught() {
+    let _bug = plant("cache: a fill enters after a later write");
+    assert!(!overtaken_fill_does_not_hide_a_write());
+}
+
+/// Lets a LEB die while a request reads it. Returns true if it stays out of use until the request has ended.
+fn leb_that_is_read_stays() -> bool {
+    let rig = rig();
+    (0..3).for_each(|block| rig.write(block, 10 + block));
+    rig.settle();
+    let core = &rig.cache.core;
+    let key = BlockKey::new(0, 0);
+    let page = core.find(&core.index.lock(key), key).filter(|page| !page.is_slot()).expect("it was sealed");
+    let table = core.memory.table_of(page).0;
+    let place = core.memory.table_places(table).expect("it verifies")[0].expect("it has a copy");
+    let sequence = core.memory.table_sequence(table).expect("it verifies");
+    core.memory.table_state(table).readers.fetch_add(1, Ordering::AcqRel);
+    (0..3).for_each(|block| rig.write(block, 20 + block));
+    rig.settle();
+    assert_ne!(core.memory.table_sequence(table), Ok(sequence), "no table names the LEB");
+    let is_used = || rig.cache.worker.lock().used_lebs(place.ssd).contains(&place.leb);
+    let stays = is_used();
+    core.end_reader(page);
+    rig.settle();
+    assert!(!is_used(), "it is free now");
+    stays
+}
+
+#[test]
+fn ca9_leb_that_is_read_is_not_used_again() {
+    assert!(leb_that_is_read_stays());
+}
+
+#[test]
+fn canary_leb_that_is_free_while_it_is_read_is_caught() {
+    let _bug = plant("cache: a LEB is free while it is read");
+    assert!(!leb_that_is_read_stays());
+}
+
+/// Ends a backup. Returns true if the worker asks nothing of the members before they have a new generation.
+fn members_wait_for_their_generation() -> bool {
+    let shape = RigShape::default();
+    let world = shape.world();
+    let rig = shape.open(&world).expect("it opens");
+    (0..3).for_each(|block| rig.write(block, 10 + block));
+    rig.cache.freeze();
+    rig.cache.thaw();
+    let requests = || (0..3).map(|number| world.disk(number).requests()).sum::<u64>();
+    let before = requests();
+    // The step of the worker alone: the step of the cache moves the members to a new generation.
+    rig.cache.worker.lock().step(0).expect("a step");
+    requests() == before
+}
+
+#[test]
+fn ca12_nothing_is_written_to_members_before_they_have_the_generation_behind_a_backup() {
+    assert!(members_wait_for_their_generation());
+}
+
+#[test]
+fn canary_members_that_are_written_with_an_old_generation_are_caught() {
+    let _bug = plant("cache: members are written before they have a new generation");
+    assert!(!members_wait_for_their_generation());
+}
+
+/// Cleans a block that is in a buffer, and opens the cache again. Returns the dirty bytes.
+fn dirty_bytes_of_a_clean_slot() -> u64 {
+    let shape = RigShape::default();
+    let world = shape.world();
+    let rig = shape.open(&world).expect("it opens");
+    rig.write(5, 1);
+    rig.clean();
+    drop(rig);
+    let rig = shape.open(&world).expect("it opens");
+    assert_eq!(rig.cache.recovery().slots, 1, "the block is still in its buffer");
+    rig.cache.dirty_bytes()
+}
+
+#[test]
+fn ca14_clean_block_in_a_buffer_is_clean_after_recovery() {
+    assert_eq!(dirty_bytes_of_a_clean_slot(), 0);
+}
+
+#[test]
+fn canary_recovery_that_takes_clean_blocks_as_dirty_is_caught() {
+    let _bug = plant("cache: recovery takes clean blocks as dirty");
+    assert_eq!(dirty_bytes_of_a_clean_slot(), BLOCK);
+}
+
+/// Writes around the cache. Returns the bytes that are counted, by reason.
+fn counted_around() -> (u64, u64) {
+    let rig = rig();
+    go_around(&rig);
+    (0..3).for_each(|block| rig.write(block, 1));
+    let around = rig.cache.stats(None).around;
+    (around.mode, around.sequential + around.too_dirty + around.buffers_full)
+}
+
+#[test]
+fn ca17_bytes_around_the_cache_are_counted_with_their_reason() {
+    assert_eq!(counted_around(), (3 * BLOCK, 0));
+}
+
+#[test]
+fn canary_bytes_around_that_are_not_counted_are_caught() {
+    let _bug = plant("cache: bytes around the cache are not counted");
+    assert_ne!(counted_around(), (3 * BLOCK, 0));
+}
+
+/// Returns true if a write ends while the pool stands still, of which the rule allows none.
+fn write_ends_while_frozen(with_bug: bool) -> bool {
+    let rig = rig();
+    rig.cache.freeze();
+    let has_ended = std::thread::scope(|scope| {
+        let write = scope.spawn(|| {
+            let _bug = with_bug.then(|| plant("cache: a store does not wait while the pool stands still"));
+            rig.write(1, 5);
+        });
+        // Without the bug the write cannot end, however long this waits.
+        let rounds = if with_bug { 10_000 } else { 50 };
+        for _ in 0..rounds {
+            if write.is_finished() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let has_ended = write.is_finished();
+        rig.cache.thaw();
+        has_ended
+    });
+    rig.settle();
+    assert_eq!(rig.read(1), Ok(block_of(5)));
+    has_ended
+}
+
+#[test]
+fn ca19_no_store_ends_while_the_pool_stands_still() {
+    assert!(!write_ends_while_frozen(false));
+}
+
+#[test]
+fn canary_store_while_the_pool_stands_still_is_caught() {
+    assert!(write_ends_while_frozen(true));
+}
