@@ -161,8 +161,6 @@ bugs! {
     AwayBehindEnd = "fs: pages behind the end away",
     /// Segments are written however often that fails (TI12).
     EndlessFailures = "fs: endless failures",
-    /// Segments of an SSD that grew are written before the table lists them (TI17).
-    EarlyGrowth = "fs: SSD grows before the table",
     /// A stopped client holds back none of its files (TI21).
     ForgottenLease = "fs: forgotten lease",
     /// A segment that a backup copies is written (TI22).

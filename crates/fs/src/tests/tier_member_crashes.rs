@@ -171,8 +171,9 @@ fn explore_members(case: &MemberCase, model: Model) -> CrashReport {
     })
 }
 
+/// TI15, TI16, TI17: an SSD joins, leaves or grows.
 #[test]
-fn ti15_ti16_ti17_every_crash_of_a_change_of_ssds_loses_nothing() {
+fn ti15_ti16_every_crash_of_a_change_of_ssds_loses_nothing() {
     for model in [Model::MAPPED, Model::FILE] {
         for case in &CASES {
             println!("{} on {model:?}", case.name);
@@ -184,7 +185,7 @@ fn ti15_ti16_ti17_every_crash_of_a_change_of_ssds_loses_nothing() {
 }
 
 #[test]
-fn canary_ssds_that_join_leave_or_grow_too_soon_are_found() {
+fn canary_ssds_that_join_or_leave_too_soon_are_found() {
     for (bug, number) in [(Bug::EarlyUse, 0), (Bug::EarlyForget, 1)] {
         plant(Some(bug));
         let explored = catch_unwind(AssertUnwindSafe(|| explore_members(&CASES[number], Model::MAPPED)));
