@@ -59,6 +59,7 @@ fn make_space(shared: &SharedFiles, made: u64) -> bool {
         || is_made_by(&|| ahead::free_all_ahead(shared, || Some(shared.gate.pass())))
         || is_made_by(&|| shared.end_all_appends())
         || is_made_by(&|| ahead::free_left_ahead(shared))
+        || is_made_by(&|| flush_sizes_for_tier(shared))
         || tier::make_room(shared, &shared.tier).unwrap_or(false)
         || compaction::compact(shared).unwrap_or(false);
     shared.space.made.fetch_add(u64::from(is_done), Ordering::Release);
@@ -66,6 +67,14 @@ fn make_space(shared: &SharedFiles, made: u64) -> bool {
     // Without that lock, because others may ask this file system for space.
     let is_done = is_done || shared.pool().take_spare(Some(shared));
     is_done || wait_for_space(shared, || is_made() || shared.end_orphaned_clients().unwrap_or(false))
+}
+
+/// Makes sizes durable that wait: until then no page of their files goes to an SSD.
+fn flush_sizes_for_tier(shared: &SharedFiles) {
+    if shared.slots.is_some() && shared.waits() {
+        let _pass = shared.gate.pass();
+        let _ = size::flush_sizes(shared);
+    }
 }
 
 /// Waits until `is_made` returns true, for a bounded time: threads that still use freed space will finish, and so will

@@ -48,6 +48,7 @@ mod tier_interleaved;
 mod tier_member_crashes;
 mod tier_recency;
 mod tier_rules;
+mod tier_space;
 mod tier_upkeep;
 mod tiers;
 mod times;
@@ -163,6 +164,8 @@ bugs! {
     EndlessFailures = "fs: endless failures",
     /// A stopped client holds back none of its files (TI21).
     ForgottenLease = "fs: forgotten lease",
+    /// An SSD that nothing can be written to has free space (TI9).
+    DeadRoom = "fs: room on a dead SSD",
     /// A segment that a backup copies is written (TI22).
     UnheldSegment = "fs: held segment is free",
     /// A client that withdraws from a session keeps the pool's memory (FG10).

@@ -171,7 +171,11 @@ pub(crate) fn make_room(files: &FileLayer, work: &TierWork) -> Result<bool> {
         return Ok(true);
     }
     // If no page was dirty, another thread has just written the last ones: they are clean now.
-    let is_destaged = destage_or_clean(files, slots, work);
+    let is_destaged = match destage_or_clean(files, slots, work) {
+        // Rather a segment that is not full than a change without space.
+        Ok(false) => destage::destage(files, slots, work, destage::Fill::Partly),
+        done => done,
+    };
     if evict::evict(files, slots, work)? > 0 {
         return Ok(true);
     }

@@ -3,15 +3,15 @@
 use std::ops::Range;
 
 use ferrite_memory::Span;
-use ferrite_pool::layout::{CHUNK_PAGES, PAGE};
+use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 
 use crate::file::index::{self, IndexEntry, PartPlace};
 use crate::file::{FileLayer, ahead, bring_in, cut, give_pages, size, stopped_append, superpage};
 use crate::format::inode::{Inode, KEEPS_PAGES};
 use crate::format::layout::FILE_BYTES_MAX;
-use crate::format::segment::SEGMENT_PAGES;
 use crate::format::word::IndexWord;
 use crate::store::change::FsChange;
+use crate::store::slots::SlotStore;
 use crate::{Allocate, Error, Ino, Result, Seek};
 
 /// See [`crate::FileSystem::allocate`].
@@ -23,20 +23,75 @@ pub(crate) fn allocate(files: &FileLayer, ino: Ino, range: Range<u64>, how: Allo
     if range.end > FILE_BYTES_MAX {
         return Err(Error::FileTooBig);
     }
-    if how != Allocate::Punch && exceeds_pool(files, ino, &range)? {
+    if how == Allocate::Punch {
+        return files.with_space(|| allocate_locked(files, ino, range.clone(), how));
+    }
+    if exceeds_space(files, ino, &range, how)? {
         return Err(Error::NoSpace);
     }
-    files.with_space(|| allocate_locked(files, ino, range.clone(), how))
+    match &files.slots {
+        Some(slots) => allocate_in_parts(files, slots, ino, range, how),
+        None => files.with_space(|| allocate_locked(files, ino, range.clone(), how)),
+    }
 }
 
-/// Returns true if `range` needs more pages than there are in the pool, beside those that the file has. All that there
-/// are would be given to it before it fails.
-fn exceeds_pool(files: &FileLayer, ino: Ino, range: &Range<u64>) -> Result<bool> {
+/// Returns true if `range` needs more pages than there are, beside those that the file has: in the pool, or with a tier
+/// in the pool and on its SSDs as far as they are free. All that there are would be given to it before it fails.
+fn exceeds_space(files: &FileLayer, ino: Ino, range: &Range<u64>, how: Allocate) -> Result<bool> {
+    let inode = {
+        let _stripe = files.locks.read(ino);
+        files.load_regular(ino)?
+    };
+    let wants = (range.end.div_ceil(PAGE) - range.start / PAGE).saturating_sub(inode.head.pages);
+    let Some(slots) = &files.slots else { return Ok(wants > files.memory().size() / PAGE) };
+    // Pages behind the end stay in the pool (TI8).
+    let stays = matches!(how, Allocate::KeepSize | Allocate::ZeroKeepSize) && range.end > inode.size();
+    let (content, room) = (files.content_space(), if stays { 0 } else { slots.room().1 });
+    Ok(wants > (content.free + content.used) / PAGE + room)
+}
+
+/// Gives pages to a part of `range` at a time, so that pages of earlier parts can leave the pool for those of later ones.
+/// If space runs out, the parts that the size covers stay.
+fn allocate_in_parts(files: &FileLayer, slots: &SlotStore, ino: Ino, range: Range<u64>, how: Allocate) -> Result<()> {
+    let (kept_before, mut start) = (keeps_pages(files, ino)?, range.start);
+    while start < range.end {
+        let end = (start + 1).next_multiple_of(CHUNK).min(range.end);
+        let used = || slots.counters.evicted_pages.get();
+        let mut evicted = used();
+        loop {
+            match files.with_space(|| allocate_locked(files, ino, start..end, how)) {
+                Ok(()) => break,
+                // Other writers took what was evicted.
+                Err(why) if why.is_no_space() && used() > evicted => evicted = used(),
+                Err(why) => {
+                    if !kept_before && keeps_pages(files, ino)? {
+                        free_kept_pages(files, ino)?;
+                    }
+                    return Err(why);
+                }
+            }
+        }
+        start = end;
+    }
+    Ok(())
+}
+
+/// Returns true if the pages behind the end of a file stay.
+fn keeps_pages(files: &FileLayer, ino: Ino) -> Result<bool> {
     let _stripe = files.locks.read(ino);
-    let has = files.load_regular(ino)?.head.pages;
-    let wants = range.end.div_ceil(PAGE) - range.start / PAGE;
-    let slots = files.slots.as_ref().map_or(0, |slots| slots.segments().0 * SEGMENT_PAGES);
-    Ok(wants.saturating_sub(has) > files.memory().size() / PAGE + slots)
+    Ok(files.load_regular(ino)?.head.flags & KEEPS_PAGES != 0)
+}
+
+/// Frees the pages behind the end of a file that kept them for an allocation which failed.
+fn free_kept_pages(files: &FileLayer, ino: Ino) -> Result<()> {
+    let _pass = files.gate.pass();
+    let stripe = files.locks.write(ino);
+    let mut inode = files.load_regular(ino)?;
+    stripe.apply_waiting(&mut inode);
+    inode.head.flags &= !KEEPS_PAGES;
+    FsChange::new(files).commit_head(&mut inode)?;
+    let end = inode.size();
+    ahead::free_behind(files, &mut inode, end)
 }
 
 fn allocate_locked(files: &FileLayer, ino: Ino, range: Range<u64>, how: Allocate) -> Result<()> {

@@ -321,10 +321,14 @@ impl SlotStore {
     }
 
     /// Returns how many pages the SSDs have room for, and how many more: a clean page can leave the pool, and its slot is
-    /// taken already. The room of two segments is for cleaning.
+    /// taken already. The room of two segments is for cleaning. There is no more if nothing can be written.
     pub fn room(&self) -> (u64, u64) {
-        let all = (self.segments().0 * SEGMENT_PAGES).saturating_sub(2 * SEGMENT_PAGES);
-        (all, all.saturating_sub(self.named()))
+        let set = self.set.read();
+        let more = |sum: u64, (_, state): (SegmentNo, &SegmentState)| sum + state.room();
+        let (all, more) = (set.segments().count() as u64 * SEGMENT_PAGES, set.segments().fold(0, more));
+        let is_full = self.failure().is_some() && !planted!("fs: room on a dead SSD");
+        let [all, more] = [all, more].map(|pages| pages.saturating_sub(2 * SEGMENT_PAGES));
+        (all, if is_full { 0 } else { more })
     }
 
     /// Returns how many slots words name: the pages that are away.
@@ -343,8 +347,9 @@ impl SlotStore {
         self.set.read().state(segment).is_free()
     }
 
-    /// Returns segments to be cleaned, whose named slots together are `most` at most: the sparsest, or under the paper's
-    /// policy those that were written first. None of them is free or being written.
+    /// Returns segments to be cleaned, whose named slots together are `most` at most, and one more segment from which the
+    /// rest is filled up: the sparsest, or under the paper's policy those that were written first. None of them is free
+    /// or being written. There are none if cleaning all segments gains none.
     pub fn sparse(&self, most: u64) -> Vec<SegmentNo> {
         let order = |state: &SegmentState| match self.policy() {
             TierPolicy::Ferrite => state.used(),
@@ -359,13 +364,16 @@ impl SlotStore {
             .map(|(segment, state)| (order(state), state.named(), segment))
             .collect();
         sparse.sort_unstable();
+        if sparse.iter().map(|(_, named, _)| SEGMENT_PAGES - named).sum::<u64>() < SEGMENT_PAGES {
+            return Vec::new();
+        }
         let mut sum = 0;
-        let fits = |(_, named, segment): (u64, u64, SegmentNo)| {
-            let fits = sum + named <= most;
-            sum += if fits { named } else { 0 };
-            fits.then_some(segment)
+        let begins = |(_, named, _): &(u64, u64, SegmentNo)| {
+            let begins = sum < most;
+            sum += named;
+            begins
         };
-        sparse.into_iter().filter_map(fits).collect()
+        sparse.into_iter().take_while(begins).map(|(_, _, segment)| segment).collect()
     }
 
     /// Returns true if segments should be cleaned before one is needed: few are free, and the others are sparse

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use ferrite_disk::{Disk, StatsDisk};
 use ferrite_memory::{Memory, planted};
 
-use crate::format::segment::{SEGMENT_BYTES, SEGMENTS_AT, SegmentNo};
+use crate::format::segment::{SEGMENT_BYTES, SEGMENT_PAGES, SEGMENTS_AT, SegmentNo};
 use crate::format::slot_table::{OVERWRITTEN, SlotTable, SsdState, TierSsd};
 use crate::{Error, Result};
 
@@ -97,6 +97,13 @@ impl SegmentState {
     /// Returns how many slots words name.
     pub fn named(&self) -> u64 {
         self.named.load(Ordering::SeqCst).into()
+    }
+
+    /// Returns how many more pages the segment has room for, once cleaning has moved its pages.
+    pub fn room(&self) -> u64 {
+        let is_kept = self.is_bad.load(Ordering::SeqCst) || self.is_held.load(Ordering::SeqCst);
+        let is_usable = !is_kept && (self.named() == 0 || !self.is_overwritten());
+        if is_usable { SEGMENT_PAGES.saturating_sub(self.named()) } else { 0 }
     }
 
     /// Returns how many slots words or shadows name.

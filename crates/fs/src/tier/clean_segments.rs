@@ -30,21 +30,27 @@ struct MovingPages {
     bytes: Vec<u8>,
 }
 
-/// Makes at least two segments free by writing one. Returns false if that is impossible.
+/// Makes more segments free than it writes. Returns false if that is impossible.
 pub(crate) fn clean(files: &FileLayer, slots: &SlotStore, work: &TierWork) -> Result<bool> {
     // No other thread writes a victim again while its pages move: only the check would distinguish its words.
     let _alone = (!planted!("fs: shared cleaning")).then(|| work.destage.lock());
-    let victims = slots.sparse(SEGMENT_PAGES);
-    if victims.len() < 2 {
-        return Ok(false);
+    // Segments that are nearly full are filled up from one that becomes sparser, until that is empty too (TI12).
+    for _ in 0..=SEGMENT_PAGES {
+        let victims = slots.sparse(SEGMENT_PAGES);
+        if victims.len() < 2 || !move_pages(files, slots, &victims)? {
+            return Ok(false);
+        }
+        let is_empty = |victim: &&SegmentNo| slots.named_in(files.memory(), **victim) == [0; 2];
+        victims.iter().filter(is_empty).for_each(|victim| slots.forget_shadows_in(*victim));
+        let cleaned = victims.iter().filter(|victim| slots.is_free(**victim)).count();
+        slots.counters.cleaned_segments.add(cleaned as u64);
+        match cleaned {
+            0 => return Ok(false),
+            1 => {}
+            _ => return Ok(true),
+        }
     }
-    if !move_pages(files, slots, &victims)? {
-        return Ok(false);
-    }
-    victims.iter().for_each(|victim| slots.forget_shadows_in(*victim));
-    let cleaned = victims.iter().filter(|victim| slots.is_free(**victim)).count();
-    slots.counters.cleaned_segments.add(cleaned as u64);
-    Ok(cleaned > 1)
+    Ok(false)
 }
 
 /// Moves the pages of `victims` that words name to one new segment, as far as it has room. Returns false if no segment is

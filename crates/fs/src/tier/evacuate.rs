@@ -8,7 +8,7 @@ use crate::file::{FileLayer, bring_in};
 use crate::format::segment::{SEGMENT_PAGES, SegmentNo};
 use crate::store::slots::SlotStore;
 use crate::store::tier_leaving;
-use crate::store::tier_set::{SegmentState, TierMember, TierSet};
+use crate::store::tier_set::{TierMember, TierSet};
 use crate::tier::{TierWork, clean_segments};
 use crate::{Error, Ino, Result};
 
@@ -40,9 +40,8 @@ fn named_on(set: &TierSet, member: &TierMember) -> u64 {
 fn ensure_room(files: &FileLayer, set: &TierSet, member: &TierMember) -> Result<()> {
     let needed = named_on(set, member);
     let others = set.segments().filter(|(segment, _)| !member.has(*segment));
-    let room = |(_, state): (SegmentNo, &SegmentState)| SEGMENT_PAGES - state.named().min(SEGMENT_PAGES);
     // Two segments are for cleaning.
-    let on_ssds = others.map(room).sum::<u64>().saturating_sub(2 * SEGMENT_PAGES);
+    let on_ssds = others.map(|(_, state)| state.room()).sum::<u64>().saturating_sub(2 * SEGMENT_PAGES);
     let memory = files.memory().size();
     let in_pool = files.free_bytes_up_to(memory).saturating_sub(files.free_bytes_wanted()) / PAGE;
     if needed <= on_ssds + in_pool {

@@ -6,6 +6,9 @@ use crate::Statfs;
 use crate::format::layout::ChunkKind;
 use crate::tree::{TreeLayer, inode_lifetime};
 
+/// Bytes of a word of an index.
+const WORD: u64 = 8;
+
 /// See [`crate::FileSystem::statfs`].
 pub(crate) fn statfs(tree: &TreeLayer) -> Statfs {
     inode_lifetime::free_removed(tree);
@@ -31,7 +34,10 @@ pub(crate) fn statfs(tree: &TreeLayer) -> Statfs {
     *if is_awaited { &mut awaited } else { &mut free } += pages * PAGE + chunks * CHUNK;
     let pool_side = free;
     let slots = tree.slots.as_ref().map_or((0, 0), |slots| slots.room());
-    (own.free_bytes, own.awaited_bytes) = (free + slots.1 * PAGE, awaited);
+    // A page that is away needs a word in the pool.
+    let content = tree.content_space();
+    let words = (content.free + content.used) / WORD;
+    (own.free_bytes, own.awaited_bytes) = (free + slots.1.min(words) * PAGE, awaited);
     own.super_bytes = own.super_bytes.saturating_sub(chunks * CHUNK);
     own.total_bytes = own.own_bytes + pool_free + slots.0 * PAGE;
     let (used, free) = tree.space.inode_count(tree.memory());
