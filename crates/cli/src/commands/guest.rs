@@ -60,7 +60,7 @@ pub struct OneGuest {
 #[derive(Args)]
 pub struct ResizedGuest {
     #[command(flatten)]
-    guest: InPool<GuestName, true>,
+    guest: InPool<GuestName>,
     /// The bytes of the pool that hold its pages from then on: a multiple of 2M
     #[arg(long, value_name = "BYTES", value_parser = size::parse)]
     pm: Option<u64>,

@@ -192,11 +192,10 @@ pub const ALL: &[(&str, &[&str])] = &[
         "ferrite guest run",
         &[
             "ferrite guest run /mnt/pmem/pool g -- PROGRAM {}",
-            "ferrite guest run /mnt/pmem/pool g -- qemu-system-x86_64 -m 1G,slots=1,maxmem=66G $(ferrite guest arguments \
-             /mnt/pmem/pool g --for qemu) -hda root.img",
+            "ferrite guest run pool g -- qemu-system-x86_64 $(ferrite guest arguments pool g) ...",
         ],
     ),
-    ("ferrite guest arguments", &["ferrite guest arguments /mnt/pmem/pool g --for qemu"]),
+    ("ferrite guest arguments", &["ferrite guest arguments pool g --for qemu"]),
     (
         "ferrite guest remove",
         &["ferrite guest remove /mnt/pmem/pool g", "ferrite guest remove /mnt/pmem/pool g --lose 4096"],

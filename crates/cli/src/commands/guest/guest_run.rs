@@ -127,7 +127,7 @@ enum Machine {
 #[derive(Args)]
 pub struct GuestArguments {
     #[command(flatten)]
-    guest: InPool<GuestName, true>,
+    guest: InPool<GuestName>,
     /// The program that the arguments are for
     #[arg(long = "for", value_enum, value_name = "PROGRAM", default_value = "qemu")]
     machine: Machine,
