@@ -267,10 +267,12 @@ impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.qemu.kill();
         let _ = self.qemu.wait();
-        if let Some(pool) = &self.region
-            && let Some(pid) = json(&["guest", "list", pool])[0]["pid"].as_u64()
-        {
-            signal(pid as u32, "KILL");
+        if let Some(pool) = &self.region {
+            let user = || json(&["guest", "list", pool])[0]["pid"].as_u64();
+            user().into_iter().for_each(|pid| signal(pid as u32, "KILL"));
+            while user().is_some() {
+                std::thread::sleep(Duration::from_millis(50));
+            }
         }
     }
 }
