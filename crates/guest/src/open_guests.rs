@@ -186,7 +186,7 @@ impl OpenGuests {
             self.close(name)?;
         }
         let Lent { loan, memory, words } =
-            self.pool.lend_served(name, GUEST_KIND, &Process::of(caller, self.boot_id))?;
+            self.pool.lend_tag(name, Some(GUEST_KIND), &Process::of(caller, self.boot_id))?;
         Ok(ServiceReply { fds: vec![memory, words], ..reply(&loan)? })
     }
 

@@ -71,7 +71,7 @@ fn perform(pool: &Arc<Pool>, process: &Process, request: LeaseRequest) -> ferrit
             ensure_lendable(pool.tag(&name)?.kind)?;
             pool.remove_unheld(&name).map(|()| ServiceReply::default())
         }
-        LeaseRequest::Hold { name } => pool.lend_tag(&name, process).map(lent),
+        LeaseRequest::Hold { name } => pool.lend_tag(&name, None, process).map(lent),
         LeaseRequest::Release { id } => pool.end_loan(id, process).map(|()| ServiceReply::default()),
         LeaseRequest::Widen { name, id, parts } => pool.widen_loan(&name, id, &parts, process).map(lent),
     }

@@ -91,23 +91,18 @@ pub fn ensure_lendable(kind: TagKind) -> Result<()> {
 }
 
 impl Pool {
-    /// Lends the tag called `name` to `process`. No other process may have the tag in hand (HO1).
+    /// Lends the tag called `name` to `process`. No other process may have the tag in hand (HO1). A service that serves
+    /// tags of a kind lends one as `served`.
     ///
     /// # Errors
-    /// As [`Pool::hold`] and as [`Pool::lend`]; [`Error::Busy`] for a kind that is not lent.
-    pub fn lend_tag(self: &Arc<Self>, name: &str, process: &Process) -> Result<Lent> {
+    /// As [`Pool::hold`] and as [`Pool::lend`]; [`Error::WrongKind`] for another kind than `served`, and [`Error::Busy`] for
+    /// a kind that only its service lends.
+    pub fn lend_tag(self: &Arc<Self>, name: &str, served: Option<TagKind>, process: &Process) -> Result<Lent> {
         let (_listed, tag) = ListedTag::new(self, name, "the pool's owner")?;
-        ensure_lendable(tag.kind)?;
-        lend(self, &tag, process)
-    }
-
-    /// Lends the tag called `name`, of `kind`, to `process`. The caller is the service that serves the kind.
-    ///
-    /// # Errors
-    /// As [`Pool::hold`] and as [`Pool::lend`]; [`Error::WrongKind`] for a tag of another kind.
-    pub fn lend_served(self: &Arc<Self>, name: &str, kind: TagKind, process: &Process) -> Result<Lent> {
-        let (_listed, tag) = ListedTag::new(self, name, "the pool's owner")?;
-        tag.ensure_kind(kind)?;
+        match served {
+            Some(kind) => tag.ensure_kind(kind)?,
+            None => ensure_lendable(tag.kind)?,
+        }
         lend(self, &tag, process)
     }
 
