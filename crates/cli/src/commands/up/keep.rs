@@ -38,8 +38,10 @@ const EVERY_NS: u64 = 300_000_000_000;
 /// The options of a kept pool.
 #[derive(Args)]
 pub(super) struct KeepArguments {
-    /// Keep a pool in memory in this file: restore the pool from it at start if the pool is gone, and save what changed
-    /// every so often, when the power fails (SIGPWR) and at the end
+    /// Keep a pool in memory in this file: restored at start, saved every 5 minutes and at the end
+    ///
+    /// The pool is restored from the file if it is gone. What changed is saved every so often (--every), when the power
+    /// fails (SIGPWR) and at the end.
     ///
     /// After a crash of the machine the pool is as it was at the last save: what was written since then is lost. The last
     /// whole save stays until the next one is whole. Right for caches, build trees and single databases that may lose the
@@ -47,11 +49,11 @@ pub(super) struct KeepArguments {
     #[arg(long, value_name = "IMAGE")]
     keep: Option<PathBuf>,
     /// Time between two saves of --keep, such as 30s or 5m; 0 saves at the end only [default: 5m]
-    #[arg(long, value_name = "TIME", value_parser = duration::parse, requires = "keep")]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, requires = "keep", hide_short_help = true)]
     every: Option<u64>,
     /// End with exit status 3 if something in the pool that --keep restored stays closed, because an object outside of the
     /// pool has seen a later generation
-    #[arg(long, requires = "keep")]
+    #[arg(long, requires = "keep", hide_short_help = true)]
     strict: bool,
 }
 
