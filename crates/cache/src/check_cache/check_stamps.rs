@@ -6,6 +6,7 @@ use ferrite_pool::layout::PAGE;
 
 use super::CacheCheck;
 use crate::cache::Cache;
+use crate::cache_core::CacheCore;
 use crate::member_queues::Member;
 use crate::member_stamp::MemberStamp;
 use crate::{CacheConfig, Result};
@@ -26,7 +27,7 @@ impl Cache {
         let _membership = self.membership.lock();
         let config = self.core.config.lock().config.clone();
         let members = self.pool.members()?;
-        for expected in self.expected_stamps(&config) {
+        for expected in expected_stamps(&self.core, &config) {
             let generation = members.iter().find(|member| member.uuid == expected.uuid).map(|known| known.generation);
             let pages = check.request(expected.member, Span::new(expected.at, DISK_STAMP_BYTES));
             let is_right = |stamp: MemberStamp| {
@@ -50,29 +51,29 @@ impl Cache {
         }
         Ok(())
     }
+}
 
-    fn expected_stamps(&self, config: &CacheConfig) -> Vec<ExpectedStamp> {
-        let ssds = config.ssds.iter().filter(|known| self.core.ssds.get(known.id).is_some_and(|ssd| ssd.is_readable()));
-        let ssds = ssds.map(|known| ExpectedStamp {
-            member: Member::Ssd(known.id),
-            name: format!("SSD {}", known.id),
+/// Returns the stamps of the members of `config` that are in use.
+fn expected_stamps(core: &CacheCore, config: &CacheConfig) -> Vec<ExpectedStamp> {
+    let ssds = config.ssds.iter().filter(|known| core.ssds.get(known.id).is_some_and(|ssd| ssd.is_readable()));
+    let ssds = ssds.map(|known| ExpectedStamp {
+        member: Member::Ssd(known.id),
+        name: format!("SSD {}", known.id),
+        uuid: known.uuid,
+        at: 0,
+        id: known.id.into(),
+        lebs: known.lebs,
+    });
+    let disks = config.disks.iter().filter(|known| core.disks.get(known.number).is_some_and(|disk| disk.is_open()));
+    let disks = disks.filter_map(|known| {
+        Some(ExpectedStamp {
+            member: Member::Disk(known.number),
+            name: format!("disk {:?}", known.export),
             uuid: known.uuid,
-            at: 0,
-            id: known.id.into(),
-            lebs: known.lebs,
-        });
-        let disks =
-            config.disks.iter().filter(|known| self.core.disks.get(known.number).is_some_and(|disk| disk.is_open()));
-        let disks = disks.filter_map(|known| {
-            Some(ExpectedStamp {
-                member: Member::Disk(known.number),
-                name: format!("disk {:?}", known.export),
-                uuid: known.uuid,
-                at: known.stamp_at()?,
-                id: known.number.into(),
-                lebs: 0,
-            })
-        });
-        ssds.chain(disks).collect()
-    }
+            at: known.stamp_at()?,
+            id: known.number.into(),
+            lebs: 0,
+        })
+    });
+    ssds.chain(disks).collect()
 }
