@@ -44,7 +44,7 @@ fn sn2_pages_taken_are_of_the_instant() {
 
 #[test]
 fn canary_a_store_that_keeps_nothing_is_caught() {
-    let _bug = crate::planted::plant("snapshot: a store keeps nothing");
+    let _bug = planted::plant("snapshot: a store keeps nothing");
     taken_are_of_the_instant().unwrap_err();
 }
 
