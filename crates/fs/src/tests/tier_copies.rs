@@ -125,9 +125,8 @@ fn ti22_a_backup_of_the_ssd_is_whole_whenever_a_segment_is_read() {
 
 #[test]
 fn canary_planted_bugs_of_backups_are_found() {
-    let explorations: [(Bug, fn(Model) -> CrashReport); 2] =
-        [(Bug::CopiedPool, explore_going_on), (Bug::UnheldSegment, explore_hold)];
-    for (bug, explore) in explorations {
+    type Exploration = fn(Model) -> CrashReport;
+    for (bug, explore) in [(Bug::CopiedPool, explore_going_on as Exploration), (Bug::UnheldSegment, explore_hold)] {
         plant(Some(bug));
         let explored = catch_unwind(AssertUnwindSafe(|| explore(Model::MAPPED)));
         plant(None);

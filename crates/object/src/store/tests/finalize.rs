@@ -3,7 +3,7 @@
 use ferrite_crash::{Crash, ExploreOptions, LyingMemory, Model, Points, explore};
 use ferrite_memory::Memory;
 use ferrite_pool::Format;
-use ferrite_pool::backup::verify;
+use ferrite_pool::backup::verify_image;
 use ferrite_pool::check::check_open;
 use ferrite_pool::layout::CHUNK;
 
@@ -64,8 +64,10 @@ fn assert_kept(memory: &Arc<LyingMemory>) -> bool {
 /// The image is not there, or has all; whether it is there.
 fn assert_whole_or_absent(image: &Path) -> bool {
     assert!(!image.with_extension("image.partial").exists(), "a part is left");
-    let Ok(file) = File::open(image) else { return false };
-    verify(&mut BufReader::new(file), &mut |_| true).unwrap();
+    if !image.exists() {
+        return false;
+    }
+    verify_image(image, &mut |_| true).unwrap();
     let memory = LyingMemory::new(POOL_BYTES_MIN + 4 * CHUNK, Model::MAPPED);
     memory.keep_trace(false);
     backup::restore_from(image, &memory, RestoreOptions { overwrite: false }, &mut |_| true).unwrap();
