@@ -20,8 +20,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::bar::Bar;
-use crate::commands::up::Keeper;
 use crate::host;
+use crate::keeper::Keeper;
 use crate::medium::MediumArguments;
 use crate::outcome::{Failure, Outcome, and_then_cleared};
 use crate::prefault::Prefault;

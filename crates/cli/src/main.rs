@@ -16,6 +16,7 @@ mod help;
 mod host;
 mod how;
 mod inherited;
+mod keeper;
 mod log;
 mod medium;
 mod mount_notes;

@@ -14,8 +14,8 @@ use ferrite_memory::{monotonic_ns, planted};
 use fuser::{BackgroundSession, Config, Filesystem, INodeNo, MountOption, Notifier, Session, SessionACL};
 
 use ferrite_fuse::MountEntry;
-use ferrite_fuse::{FuseCounters, PanicGuard};
 use ferrite_fuse::{self as fuse, may_mount};
+use ferrite_fuse::{FuseCounters, PanicGuard};
 
 mod attributes;
 mod backlog;

@@ -96,7 +96,8 @@ impl PoolOwner {
         running.set(all);
         let steps = StepThread::start(&running);
         let (path, registry) = (lock.path().to_owned(), Arc::clone(registry));
-        let core = Arc::new(OwnerCore { pool, path, memory, boot_id, registry, running, history, kept: Mutex::default() });
+        let core =
+            Arc::new(OwnerCore { pool, path, memory, boot_id, registry, running, history, kept: Mutex::default() });
         Ok(Self { core, lock, listening: Mutex::default(), steps, servers: Mutex::default() })
     }
 
@@ -125,9 +126,11 @@ impl PoolOwner {
         &self.core.running
     }
 
-    /// Notes the state of the image that keeps the pool, for reports.
+    /// Notes the state of the image that keeps the pool, for reports: at the start, and after each save.
     pub fn note_kept(&self, kept: KeptReport) {
-        *self.core.kept.lock() = Some(kept);
+        if self.core.kept.lock().replace(kept).is_some() {
+            self.core.history.note_image();
+        }
     }
 
     /// Describes the pool.

@@ -9,7 +9,7 @@ use ferrite_owner::{KeptReport, PoolReport, SurvivalReport};
 use serde::Serialize;
 
 use super::cache::show_line;
-use super::up::show_kept;
+use crate::keeper::show_kept;
 use crate::outcome::Outcome;
 use crate::size;
 

@@ -10,11 +10,11 @@ use ferrite_owner::services::PoolRequest;
 use ferrite_pool::layout::POOL_BYTES_MIN;
 use ferrite_pool::{Format, Lock, MayLose, ensure_may_be_lost};
 
-use super::up::show_kept;
 use super::{WholePool, image, print, upkeep};
 use crate::bar::Bar;
 use crate::command_pool::{self, CommandPool};
 use crate::host;
+use crate::keeper::show_kept;
 use crate::medium::MediumArguments;
 use crate::outcome::{Failure, Outcome, and_then_cleared};
 use crate::size;

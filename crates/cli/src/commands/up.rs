@@ -23,7 +23,6 @@ use ferrite_owner::paths::in_line;
 use ferrite_pool::AtomicFile;
 
 use self::keep::KeepArguments;
-pub use self::keep::{Keeper, show_kept};
 use super::announce::{AnnouncedDisk, AnnouncedFs, Announcement};
 use super::aside::{self, Aside};
 use super::fs::{MountArguments, awaited};

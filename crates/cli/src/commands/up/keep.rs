@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! start   pool there: use it          pool gone: restore the image beside the pool's name, then name it
-//! while   every so often, and when the power fails: save what changed
+//! while   every so often, and when the power fails: save what changed (`keeper.rs`)
 //! end     nothing is mounted or attached any more: save the last time, then close
 //! ```
 //!
@@ -13,24 +13,22 @@ use std::cell::RefCell;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use clap::Args;
 use ferrite_memory::make_pool_file;
-use ferrite_owner::paths::in_line;
-use ferrite_owner::{KeptReport, PoolMemory, PoolOwner, ServiceRequest};
-use ferrite_pool::backup::{
-    KeptFile, KeptSave, PoolSnapshot, RestoreOptions, SaveOptions, SaveReport, kept_save, restore_image,
-};
+use ferrite_owner::{PoolMemory, PoolOwner, ServiceRequest};
+use ferrite_pool::backup::{KeptSave, PoolSnapshot, RestoreOptions, kept_save, restore_image};
 use ferrite_sqlite_log::{DatabaseEntry, DatabaseRequest};
 
 use crate::bar::Bar;
 use crate::commands::pool;
+use crate::duration;
 use crate::host::{self, absolute};
+use crate::keeper::Keeper;
 use crate::medium::MediumArguments;
 use crate::outcome::{Failure, Outcome};
 use crate::stop;
-use crate::{duration, size};
 
 /// The time between two saves, in nanoseconds, unless the user gives another.
 const EVERY_NS: u64 = 300_000_000_000;
@@ -55,14 +53,6 @@ pub(super) struct KeepArguments {
     /// pool has seen a later generation
     #[arg(long, requires = "keep", hide_short_help = true)]
     strict: bool,
-}
-
-/// A pool that an image keeps.
-pub struct Keeper {
-    file: KeptFile,
-    snapshot: Arc<PoolSnapshot>,
-    every: Option<Duration>,
-    next: Instant,
 }
 
 /// The end of a path beside the pool, where a pool is restored.
@@ -108,12 +98,8 @@ impl KeepArguments {
     /// Opens the image for saves of the pool of `owner`.
     pub fn keeper(&self, owner: &PoolOwner, snapshot: Option<Arc<PoolSnapshot>>) -> Outcome<Option<RefCell<Keeper>>> {
         let (Some(image), Some(snapshot)) = (self.image()?, snapshot) else { return Ok(None) };
-        let file = KeptFile::open(owner.pool(), &image, host::random_uuid()?)?;
         let every = Duration::from_nanos(self.every.unwrap_or(EVERY_NS));
-        let keeper =
-            Keeper { file, snapshot, every: (!every.is_zero()).then_some(every), next: Instant::now() + every };
-        keeper.report(owner);
-        Ok(Some(RefCell::new(keeper)))
+        Ok(Some(RefCell::new(Keeper::open(owner, &image, snapshot, every)?)))
     }
 
     /// Prints what stays closed in a pool that was restored, with the ways out.
@@ -141,97 +127,4 @@ fn closed_databases(owner: &PoolOwner) -> Vec<String> {
     let listed = owner.call(ServiceRequest::of(&DatabaseRequest::List), &mut |_| true);
     let entries = listed.ok().and_then(|reply| serde_json::from_value::<Vec<DatabaseEntry>>(reply.value).ok());
     entries.into_iter().flatten().filter_map(|entry| entry.refusal(owner.lock().path())).collect()
-}
-
-impl Keeper {
-    /// Returns the time until the next save; `None` if saves are made at the end only.
-    pub fn due(&self) -> Option<Duration> {
-        self.every.map(|_| self.next.saturating_duration_since(Instant::now()))
-    }
-
-    /// Saves the pool because the time has come. Prints a failure; the next save is due as if this one had succeeded.
-    pub fn save_due(&mut self, owner: &PoolOwner) {
-        // The last save follows a signal at once.
-        match self.save(owner, false, &mut |_| !stop::is_asked()) {
-            Err(_) if stop::is_asked() => {}
-            Err(why) => remark!("not saved to {}: {}", self.file.path().display(), why.text()),
-            Ok(_) => {}
-        }
-        self.next = Instant::now() + self.every.unwrap_or_default();
-    }
-
-    /// Saves the pool because the power fails. Serving goes on, even if the save fails.
-    pub fn save_for_power_failure(&mut self, owner: &PoolOwner) {
-        match self.save(owner, true, &mut |_| true) {
-            Ok(_) => remark!("the power fails: saved to {}", self.file.path().display()),
-            Err(why) => remark!("the power fails, and saving does too: {}", why.text()),
-        }
-    }
-
-    /// Saves the pool for the last time, when nothing uses it any more.
-    pub fn save_last(&mut self, owner: &PoolOwner) -> Outcome {
-        let bar = Bar::new();
-        let saved = self.save(owner, true, &mut |progress| bar.show(&progress) || true);
-        drop(bar);
-        let path = in_line(self.file.path());
-        match saved {
-            Ok(report) => {
-                let (changed, written) = (size::show(report.changed_bytes), size::show(report.written_bytes));
-                remark!("saved to {path}: {changed} had changed, {written} written");
-                Ok(())
-            }
-            Err(why) => Err(format!("not saved to {path}, which has the save before: {}", why.text()).into()),
-        }
-    }
-
-    fn save(
-        &mut self,
-        owner: &PoolOwner,
-        ignore_clients: bool,
-        watch: &mut dyn FnMut(ferrite_pool::Progress) -> bool,
-    ) -> Outcome<SaveReport> {
-        let options = SaveOptions {
-            nonce: host::random() as u16,
-            time_s: now_s(),
-            ignore_clients,
-            snapshot: Some(&self.snapshot),
-        };
-        let saved = self.file.save(owner.pool(), &options, watch)?;
-        self.report(owner);
-        Ok(saved)
-    }
-
-    fn report(&self, owner: &PoolOwner) {
-        let last = self.file.last();
-        owner.note_kept(KeptReport {
-            image: self.file.path().into(),
-            generation: last.and_then(|save| save.generation).map_or(0, |generation| generation.count()),
-            saved_at_s: last.map(|save| save.time_s),
-        });
-    }
-}
-
-fn now_s() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
-}
-
-/// Returns the line about an image that keeps a pool.
-pub fn show_kept(kept: &KeptReport) -> String {
-    let image = in_line(&kept.image);
-    match kept.saved_at_s {
-        Some(saved_at_s) => {
-            let age = show_age(now_s().saturating_sub(saved_at_s));
-            format!("{image}, saved {age} ago, generation {}", kept.generation)
-        }
-        None => format!("{image}, nothing saved yet"),
-    }
-}
-
-fn show_age(seconds: u64) -> String {
-    match seconds {
-        0..120 => format!("{seconds} s"),
-        120..7200 => format!("{} min", seconds / 60),
-        7200..172_800 => format!("{} h", seconds / 3600),
-        _ => format!("{} days", seconds / 86400),
-    }
 }
