@@ -7,6 +7,7 @@ mod hostile;
 mod image_instant;
 mod kept;
 mod kept_crash;
+mod kept_golden;
 mod replaced;
 mod still;
 

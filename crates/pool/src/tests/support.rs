@@ -1,6 +1,7 @@
 //! What the crash proofs share: small pools on lying memory, seeds from the environment, and a memory that is deaf to
 //! some calls, by which bugs are planted (a proof that does not find those proves nothing).
 
+use std::fmt::Write;
 use std::sync::{Arc, Weak};
 
 use ferrite_crash::{Crash, ExploreOptions, LyingMemory, Model, Points, explore};
@@ -205,4 +206,28 @@ impl Memory for DeafMemory {
     fn release(&self, span: Span) -> MediumResult<()> {
         if self.hears(MemoryCall::Release(span)) { self.memory.release(span) } else { Ok(()) }
     }
+}
+
+/// Returns the lines of 64 bytes of a golden image that are not zeros, each with its place. `what` says what it is.
+pub fn lines_of(what: &str, image: &[u8]) -> String {
+    let mut text = format!("# {what}, {} bytes: its lines that are not zeros.\n", image.len());
+    for (number, line) in image.chunks(64).enumerate().filter(|(_, line)| line.iter().any(|byte| *byte != 0)) {
+        write!(text, "{:x} ", number * 64).unwrap();
+        line.iter().for_each(|byte| write!(text, "{byte:02x}").unwrap());
+        text.push('\n');
+    }
+    text
+}
+
+/// Returns the golden image of `size` bytes with these lines: see [`lines_of`].
+pub fn of_lines(text: &str, size: u64) -> Vec<u8> {
+    let mut image = vec![0; size as usize];
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let (place, bytes) = line.split_once(' ').expect("a place and bytes");
+        let place = usize::from_str_radix(place, 16).expect("a place");
+        for (index, digits) in bytes.as_bytes().chunks(2).enumerate() {
+            image[place + index] = u8::from_str_radix(std::str::from_utf8(digits).unwrap(), 16).expect("a byte");
+        }
+    }
+    image
 }

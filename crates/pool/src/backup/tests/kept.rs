@@ -37,7 +37,7 @@ pub(super) fn blank_image(pool: &Pool, disk: &dyn Disk) {
     disk.flush().unwrap();
 }
 
-fn image_disk(pool: &Pool) -> Arc<RamDisk> {
+pub(super) fn image_disk(pool: &Pool) -> Arc<RamDisk> {
     let disk = Arc::new(RamDisk::new(capacity_bytes(pool.superblock().size)));
     blank_image(pool, &disk);
     disk

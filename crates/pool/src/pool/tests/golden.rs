@@ -1,42 +1,17 @@
 //! Pools of format versions 1 and 2, kept as they were written: what reads them today must read them for ever.
 
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use ferrite_crash::{LyingMemory, Model};
 
 use super::*;
 use crate::layout::POOL_BYTES_MIN;
-use crate::tests::support::{account, format, open};
+use crate::tests::support::{account, format, lines_of, of_lines, open};
 use crate::tie::Generation;
 use crate::{MemberKind, PoolMember, PutOptions, TagLog, VERSION};
 
 fn path(version: u32) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../testdata/pool-v{version}.lines"))
-}
-
-/// The lines of 64 bytes that are not zeros, each with its place.
-fn encode(image: &[u8]) -> String {
-    let mut text =
-        format!("# A pool of format version {VERSION}, {} bytes: its lines that are not zeros.\n", image.len());
-    for (number, line) in image.chunks(64).enumerate().filter(|(_, line)| line.iter().any(|byte| *byte != 0)) {
-        write!(text, "{:x} ", number * 64).unwrap();
-        line.iter().for_each(|byte| write!(text, "{byte:02x}").unwrap());
-        text.push('\n');
-    }
-    text
-}
-
-fn decode(text: &str) -> Vec<u8> {
-    let mut image = vec![0; POOL_BYTES_MIN as usize];
-    for line in text.lines().filter(|line| !line.starts_with('#')) {
-        let (place, bytes) = line.split_once(' ').expect("a place and bytes");
-        let place = usize::from_str_radix(place, 16).expect("a place");
-        for (index, digits) in bytes.as_bytes().chunks(2).enumerate() {
-            image[place + index] = u8::from_str_radix(std::str::from_utf8(digits).unwrap(), 16).expect("a byte");
-        }
-    }
-    image
 }
 
 /// A little of everything; stopped without closing, so that there is something to replay.
@@ -71,7 +46,8 @@ fn make() -> Vec<u8> {
 #[test]
 fn pools_of_every_version_open_and_have_all_they_had() {
     if std::env::var("FERRITE_GOLDEN").is_ok_and(|value| value == "write") {
-        std::fs::write(path(VERSION), encode(&make())).unwrap();
+        let what = format!("A pool of format version {VERSION}");
+        std::fs::write(path(VERSION), lines_of(&what, &make())).unwrap();
     }
     (1..=VERSION).for_each(opens);
 }
@@ -79,7 +55,7 @@ fn pools_of_every_version_open_and_have_all_they_had() {
 fn opens(version: u32) {
     let path = path(version);
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let memory = Arc::new(LyingMemory::from_image(&decode(&text), Model::MAPPED));
+    let memory = Arc::new(LyingMemory::from_image(&of_lines(&text, POOL_BYTES_MIN), Model::MAPPED));
     let (pool, recovery) = Pool::open(memory, [0; 16]).unwrap();
     assert!(!recovery.clean && !recovery.same_boot && recovery.replay.transactions > 0, "{recovery:?}");
     account(&pool).unwrap();
