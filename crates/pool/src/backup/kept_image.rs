@@ -18,7 +18,8 @@
 //!   left it visible only, and a power failure would then bring back the save before, whose blocks are free.
 //! - KI5. A page is left out of a save only if its sum is the one of the last save (KF2) or if it holds zeros.
 //! - KI6. A save goes only to an image of the same pool that is not later than the pool (BK7), and only from an open
-//!   pool. So nothing is saved over an image that is being restored: its pool cannot be opened until it is whole (BK3).
+//!   pool. So nothing is saved over an image that is being restored: its pool cannot be opened until it is whole (BK3),
+//!   and has no name until then.
 //! - KI7. After a save has failed, the next one reads the image anew. A save that failed does not count.
 
 use std::sync::Arc;

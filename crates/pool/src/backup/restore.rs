@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use ferrite_memory::{ByteCount, Memory, Scheme, Span};
+use ferrite_memory::{ByteCount, Memory, Scheme, Span, planted};
 
 use super::frames::FrameSource;
 use super::image_format::{ImageFrame, ImageHeader, ImageReader};
@@ -156,7 +156,7 @@ fn begin(memory: &dyn Memory, header: &ImageHeader) -> Result<Superblock> {
         generation,
         uuid: header.pool,
         size: memory.size() / CHUNK * CHUNK,
-        state: PoolState::Restoring,
+        state: if planted!("restore: a pool from the start") { PoolState::Clean } else { PoolState::Restoring },
         boot_id: [0; 16],
         image: header.image,
         trusted: 0,

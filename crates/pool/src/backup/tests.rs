@@ -8,6 +8,7 @@ mod image_instant;
 mod kept;
 mod kept_crash;
 mod kept_golden;
+mod kept_restore;
 mod replaced;
 mod still;
 
