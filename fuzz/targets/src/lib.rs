@@ -9,6 +9,7 @@ mod cache;
 mod control;
 mod database;
 mod image;
+mod kept_image;
 mod nbd;
 mod record;
 mod segment;
@@ -39,7 +40,7 @@ macro_rules! target {
 }
 
 /// Every target.
-pub const TARGETS: [FuzzTarget; 26] = [
+pub const TARGETS: [FuzzTarget; 27] = [
     target!("superblock", superblock),
     target!("record", record),
     target!("tags", tags),
@@ -49,6 +50,7 @@ pub const TARGETS: [FuzzTarget; 26] = [
     target!("database", database),
     target!("cache", cache),
     target!("image", image),
+    target!("kept_image", kept_image),
     target!("control", control),
     target!("nbd", nbd),
     target!("trace", trace, None),
