@@ -6,12 +6,16 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ferrite_owner::paths::in_line;
 use ferrite_owner::{KeptReport, PoolOwner};
+use ferrite_pool::Error as PoolError;
 use ferrite_pool::backup::{KeptFile, PoolSnapshot, SaveOptions, SaveReport};
 
 use crate::bar::Bar;
 use crate::outcome::Outcome;
 use crate::stop;
 use crate::{host, size};
+
+/// How often a save is tried beside programs that store to the pool themselves.
+const TRIES_BESIDE_CLIENTS: u32 = 3;
 
 /// A pool that an image keeps.
 pub struct Keeper {
@@ -69,23 +73,34 @@ impl Keeper {
                 remark!("saved to {path}: {changed} had changed, {written} written");
                 Ok(())
             }
-            Err(why) => Err(format!("not saved to {path}, which has the save before: {}", why.text()).into()),
+            Err(why) => {
+                let pool = in_line(owner.lock().path());
+                let what = format!("not saved to {path}, which has the save before; start again to save {pool}");
+                Err(format!("{what}: {}", why.text()).into())
+            }
         }
     }
 
     fn save(
         &mut self,
         owner: &PoolOwner,
-        ignore_clients: bool,
+        beside_clients: bool,
         watch: &mut dyn FnMut(ferrite_pool::Progress) -> bool,
     ) -> Outcome<SaveReport> {
         let options = SaveOptions {
             nonce: host::random() as u16,
             time_s: now_s(),
-            ignore_clients,
+            beside_clients,
             snapshot: Some(&self.snapshot),
         };
-        let saved = self.file.save(owner.pool(), &options, watch)?;
+        let mut tries = if beside_clients { TRIES_BESIDE_CLIENTS } else { 1 };
+        let saved = loop {
+            tries -= 1;
+            match self.file.save(owner.pool(), &options, watch) {
+                Err(PoolError::Busy(_)) if tries > 0 => {}
+                saved => break saved?,
+            }
+        };
         self.report(owner);
         Ok(saved)
     }

@@ -68,7 +68,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let disk = Arc::new(RamDisk::new(size));
     disk.write(0, &start, Access::Cached).expect("memory does not fail");
     let mut image = KeptImage::open(Box::new(Arc::clone(&disk))).expect("a blank image");
-    let options = SaveOptions { nonce: 1, time_s: 1, ignore_clients: false, snapshot: None };
+    let options = SaveOptions { nonce: 1, time_s: 1, beside_clients: false, snapshot: None };
     let mut saved = || {
         image.save(&pool, &options, &mut |_| true).expect("nothing fails");
         let mut bytes = vec![0; SEED_BLOCKS * PAGE as usize];

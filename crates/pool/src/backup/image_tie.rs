@@ -64,16 +64,23 @@ pub fn ensure_may_replace(pool: &Pool, path: &Path) -> Result<()> {
 /// Refuses if `image`, which is at `path`, is an image that may not be replaced (BK7).
 pub(super) fn ensure_known(pool: &Pool, image: &mut dyn Read, path: &Path) -> Result<()> {
     let Ok(ImageReader { header, .. }) = ImageReader::open(image) else { return Ok(()) };
-    ensure_stamp_known(pool, header.pool, header.stamp.as_ref(), &path.display().to_string())
+    let ways_out = "name another file, or remove that one if what is in it is not wanted";
+    ensure_stamp_known(pool, header.pool, header.stamp.as_ref(), &path.display().to_string(), ways_out)
 }
 
 /// Refuses if the image at `path` is of another pool, or later than `pool` knows: `of` and `stamp` are the image's
-/// (BK7).
-pub(super) fn ensure_stamp_known(pool: &Pool, of: [u8; 16], stamp: Option<&TieStamp>, path: &str) -> Result<()> {
+/// (BK7). The message ends with `ways_out`.
+pub(super) fn ensure_stamp_known(
+    pool: &Pool,
+    of: [u8; 16],
+    stamp: Option<&TieStamp>,
+    path: &str,
+    ways_out: &str,
+) -> Result<()> {
     let uuid = pool.superblock().uuid;
     if of != uuid {
         return Err(Error::Occupied(format!(
-            "{path} is an image of another pool, {}, and this pool is {}: name another file, or remove that one",
+            "{path} is an image of another pool, {}, and this pool is {}: {ways_out}",
             show_uuid(&of),
             show_uuid(&uuid)
         )));
@@ -87,7 +94,7 @@ pub(super) fn ensure_stamp_known(pool: &Pool, of: [u8; 16], stamp: Option<&TieSt
     let known = tie.map_or("none".into(), |tie| tie.current.to_string());
     Err(Error::Occupied(format!(
         "{path} is an image of generation {} of this pool, which knows of {known} as the newest: this pool was restored from an \
-         older image, or is a copy. Name another file, or remove that one if what is in it is not wanted",
+         older image, or is a copy: {ways_out}",
         stamp.generation
     )))
 }

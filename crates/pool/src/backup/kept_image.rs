@@ -10,7 +10,8 @@
 //! ```
 //!
 //! - KI1. A save is one moment: the pool is frozen when it begins, as for a backup (BK1), and until each page is copied
-//!   or a [`SnapshotMemory`] keeps what the page held.
+//!   or a [`SnapshotMemory`] keeps what the page held. If clients may store through a grant, each page is summed again at
+//!   the end, and the save fails if one changed.
 //! - KI2. Until the header of save n + 1 is durable, no block that save n names is written. So a crash leaves save n or
 //!   save n + 1, whole.
 //! - KI3. The header is written when everything that it names is durable. It goes to the block of save n - 1.
@@ -60,8 +61,9 @@ pub struct SaveOptions<'a> {
     pub nonce: u16,
     /// The time of the save, in seconds since 1970.
     pub time_s: u64,
-    /// True if clients that store through a grant are ignored, because the pool ends or the power fails.
-    pub ignore_clients: bool,
+    /// True to save although clients may store through a grant, because the pool ends or the power fails. The save fails
+    /// if one of them stored during the save (KI1).
+    pub beside_clients: bool,
     /// The memory on which the pool was opened. Without it the pool is frozen for the whole save.
     pub snapshot: Option<&'a PoolSnapshot>,
 }
@@ -94,6 +96,13 @@ impl KeptHeader {
     pub(super) fn save(&self) -> KeptSave {
         let generation = self.stamp.map(|stamp| stamp.generation);
         KeptSave { pool: self.pool, pool_bytes: self.size, generation, time_s: self.time_s }
+    }
+
+    /// Refuses if the image is of another pool, or later than `pool` knows (KI6). The message calls it `name`.
+    fn ensure_of(&self, pool: &Pool, name: &str) -> Result<()> {
+        let ways_out =
+            "name another image, or remove the pool if what is in it is not wanted: the next start restores this image";
+        ensure_stamp_known(pool, self.pool, self.stamp.as_ref(), name, ways_out)
     }
 
     /// Returns the newest header of `disk`.
@@ -146,10 +155,10 @@ impl KeptImage {
         self.last.as_ref().map(|last| last.header.save()).filter(|save| save.generation.is_some())
     }
 
-    /// Refuses if the image is of another pool, or later than `pool` knows (KI6). The message calls it `name`.
+    /// Refuses as [`KeptHeader::ensure_of`] does.
     pub(super) fn ensure_of(&self, pool: &Pool, name: &str) -> Result<()> {
         let header = self.last.as_ref().map(|last| last.header);
-        header.map_or(Ok(()), |header| ensure_stamp_known(pool, header.pool, header.stamp.as_ref(), name))
+        header.map_or(Ok(()), |header| header.ensure_of(pool, name))
     }
 
     /// Returns true if the image has room for saves of `pool`, which may have grown.
@@ -168,7 +177,7 @@ impl KeptImage {
     ///
     /// # Errors
     /// [`Error::Occupied`] if the image is of another pool or later than this one, [`Error::Busy`] if a client may store
-    /// through a grant, [`Error::Cancelled`] if `watch` returns false, [`Error::Medium`] if the disk fails. The last save
+    /// through a grant, or did so during a save beside clients, [`Error::Cancelled`] if `watch` returns false, [`Error::Medium`] if the disk fails. The last save
     /// stays (KI2).
     pub fn save(
         &mut self,
@@ -208,7 +217,7 @@ impl LastSave {
     ) -> Result<SaveReport> {
         pool.check_poison()?;
         pool.grants().reap(pool)?;
-        ensure_stamp_known(pool, self.header.pool, self.header.stamp.as_ref(), "the kept image")?;
+        self.header.ensure_of(pool, "the kept image")?;
         let stamp = next_stamp(pool, options.nonce)?;
         // A grant begins with a transaction, so none begins while the pool is frozen.
         let mut frozen = Some(pool.freeze());
@@ -228,7 +237,7 @@ impl LastSave {
             is_wanted = watch(progress("saving", done as u64 + 1, total));
         }
         writing.absent_chunks(&moment);
-        drop(moment);
+        writing.ensure_one_moment(moment)?;
         drop(frozen);
         let (written, changed, superseded) = writing.finish()?;
         if !planted!("kept: the header before its pages") {
@@ -258,15 +267,17 @@ struct Moment<'a> {
     /// The pages to save of each chunk in use.
     chunks: Vec<(u64, ChunkPages)>,
     snapshot: Option<&'a PoolSnapshot>,
+    /// The refusal because of clients that may store during this save.
+    clients: Option<Error>,
 }
 
 impl<'a> Moment<'a> {
     fn of(pool: &'a Pool, frozen: &Frozen<'_>, options: &SaveOptions<'a>) -> Result<Self> {
         let memory = pool.memory();
-        let stilled = frozen.stilled();
-        if !options.ignore_clients {
-            pool.grants().refuse_writers(&stilled)?;
-        }
+        let clients = match pool.grants().refuse_writers(&frozen.stilled()) {
+            Err(error) if !options.beside_clients => return Err(error),
+            refused => refused.err(),
+        };
         pool.lanes().retire(memory)?;
         let mut chunks = used_chunks(memory, pool.superblock().size / CHUNK)?;
         chunks.iter_mut().for_each(|(chunk, pages)| *pages = pages.without(lane_pages(*chunk)));
@@ -279,7 +290,7 @@ impl<'a> Moment<'a> {
             };
             snapshot.begin(chunks.iter().flat_map(pages_of));
         }
-        Ok(Self { memory, chunks, snapshot })
+        Ok(Self { memory, chunks, snapshot, clients })
     }
 
     fn load(&self, page: u64, into: &mut BlockBytes) {
@@ -353,6 +364,23 @@ impl<'a> Writing<'a> {
                 pages.for_each(|at| self.set(0, at, BlockEntry::default()));
             }
         }
+    }
+
+    /// Refuses if a client has stored to a page after it was copied (KI1), and ends the moment.
+    fn ensure_one_moment(&self, mut moment: Moment<'_>) -> Result<()> {
+        let Some(refusal) = moment.clients.take() else { return Ok(()) };
+        let (key, entries, mut bytes) = (self.last.header.key(), &self.last.tree.levels[0], [0; BLOCK]);
+        for (chunk, pages) in &moment.chunks {
+            for page in pages.runs().flatten().map(|page| chunk * CHUNK_PAGES + page) {
+                moment.load(page, &mut bytes);
+                let entry = entries[page as usize];
+                let is_same = if entry.is_zeros() { bytes == [0; BLOCK] } else { key.sum(&bytes) == entry.sum.get() };
+                if !is_same && !planted!("kept: clients that store are not noticed") {
+                    return Err(refusal);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Writes `bytes` to a free block and names it (KI2).

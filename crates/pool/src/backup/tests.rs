@@ -6,6 +6,7 @@ mod grants;
 mod hostile;
 mod image_instant;
 mod kept;
+mod kept_clients;
 mod kept_crash;
 mod kept_golden;
 mod kept_restore;

@@ -27,7 +27,7 @@ pub(super) fn geometry(size: u64) -> Geometry {
 
 /// The options of a save that freezes the pool for all of its time.
 pub(super) const FROZEN: SaveOptions<'static> =
-    SaveOptions { nonce: 7, time_s: 1_700_000_000, ignore_clients: false, snapshot: None };
+    SaveOptions { nonce: 7, time_s: 1_700_000_000, beside_clients: false, snapshot: None };
 
 /// Writes a blank image of `pool` to `disk`.
 pub(super) fn blank_image(pool: &Pool, disk: &dyn Disk) {
@@ -103,6 +103,7 @@ fn ki6_a_later_image_and_one_of_another_pool_stay() {
     let refused = |pool: &Pool, words: &str| {
         let message = kept(&disk).save(pool, &FROZEN, &mut quiet).unwrap_err().to_string();
         assert!(message.contains(words), "{message}");
+        assert!(message.contains("name another image, or remove the pool"), "{message}");
         let message = kept(&disk).ensure_of(pool, "it").unwrap_err().to_string();
         assert!(message.contains(words), "{message}");
     };
