@@ -33,6 +33,7 @@ mod guests;
 mod hugetlb;
 mod images;
 mod json;
+mod keep;
 mod kill;
 mod library_owners;
 mod metrics;
