@@ -15,7 +15,9 @@ const HEADER: usize = 128;
 const SEED_BLOCKS: usize = 64;
 
 pub fn target(data: &[u8]) {
-    for bytes in [data.to_vec(), repaired(data)] {
+    let mut inputs = vec![data.to_vec(), repaired(data)];
+    inputs.dedup();
+    for bytes in inputs {
         let disk = disk(&bytes);
         let Ok(summary) = verify_kept(&*disk, &mut |_| true) else {
             let _ = KeptImage::open(Box::new(disk));
@@ -26,7 +28,6 @@ pub fn target(data: &[u8]) {
             restore_kept(&*disk, &*memory, RestoreOptions::default(), &mut |_| true).expect("it verified");
             let _ = check(&memory, &TagOwners::default(), &mut |_| ());
         }
-        let _ = KeptImage::open(Box::new(disk));
     }
 }
 
@@ -75,9 +76,9 @@ pub fn seeds() -> Vec<Vec<u8>> {
         disk.read(0, &mut bytes).expect("memory does not fail");
         bytes
     };
-    let first = saved();
+    saved();
     pool.put("value", &mut &b"some bytes"[..], &PutOptions::default()).expect("room");
-    vec![first, saved()]
+    vec![saved()]
 }
 
 #[cfg(test)]
