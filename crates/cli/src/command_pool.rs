@@ -274,10 +274,12 @@ impl CommandPool {
         take_all_away(&owner, stop);
         drop(watchdog);
         remark_dirty(&owner);
-        owner.stop_listening()?;
-        let keeper = until.images().keeper;
-        let saved = keeper.map_or(Ok(()), |keeper| keeper.borrow_mut().save_last(&owner));
-        and_then_cleared(saved, close(owner))
+        let stopped = owner.stop_listening().map_err(Failure::from);
+        let saved = until.images().keeper.map_or(Ok(()), |keeper| {
+            let ended = owner.end_services().map_err(Failure::from);
+            and_then_cleared(keeper.borrow_mut().save_last(&owner), ended)
+        });
+        and_then_cleared(and_then_cleared(saved, stopped), close(owner))
     }
 
     /// Serves until nothing of the pool is in use, if this process is the owner; otherwise returns `begun` at once.
@@ -346,7 +348,8 @@ fn await_end(owner: &PoolOwner, stop: &Stop, until: Until<'_>) -> Outcome {
                 keeper.into_iter().for_each(|keeper| keeper.borrow_mut().save_for_power_failure(owner));
             }
             (None, Until::Asked { images } | Until::Done { images }) => {
-                images.keeper.into_iter().for_each(|keeper| keeper.borrow_mut().save_due(owner));
+                let is_ended_by_signals = matches!(until, Until::Asked { .. });
+                images.keeper.into_iter().for_each(|keeper| keeper.borrow_mut().save_due(owner, is_ended_by_signals));
             }
             (None, Until::Unused) if !owner.is_used() && owner.connections() == 0 => {
                 owner.stop_listening()?;

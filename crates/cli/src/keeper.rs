@@ -39,11 +39,12 @@ impl Keeper {
         self.every.map(|_| self.next.saturating_duration_since(Instant::now()))
     }
 
-    /// Saves the pool because the time has come. Prints a failure; the next save is due as if this one had succeeded.
-    pub fn save_due(&mut self, owner: &PoolOwner) {
-        // The last save follows a signal at once.
-        match self.save(owner, false, &mut |_| !stop::is_asked()) {
-            Err(_) if stop::is_asked() => {}
+    /// Saves the pool because the time has come. Prints a failure; the next save is due as if this one had succeeded. If a
+    /// signal ends the server, it ends this save too, because the last save follows at once.
+    pub fn save_due(&mut self, owner: &PoolOwner, is_ended_by_signals: bool) {
+        let is_ending = || is_ended_by_signals && stop::is_asked();
+        match self.save(owner, false, &mut |_| !is_ending()) {
+            Err(_) if is_ending() => {}
             Err(why) => remark!("not saved to {}: {}", self.file.path().display(), why.text()),
             Ok(_) => {}
         }
@@ -58,7 +59,7 @@ impl Keeper {
         }
     }
 
-    /// Saves the pool for the last time, when nothing uses it any more.
+    /// Saves the pool for the last time, when its services have ended.
     pub fn save_last(&mut self, owner: &PoolOwner) -> Outcome {
         let bar = Bar::new();
         let saved = self.save(owner, true, &mut |progress| {

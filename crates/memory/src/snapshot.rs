@@ -7,14 +7,14 @@
 //!
 //! - SN1. The instant is [`SnapshotMemory::begin`]. The caller keeps every thread from storing during that call.
 //! - SN2. A store to a pending page first keeps the page's content. A store waits while another thread copies the page.
-//! - SN3. Only stores through this memory are noticed: a process that maps a [`Memory::share`]d part passes by. The caller
-//!   takes the pages of such parts before that process may store again.
+//! - SN3. The snapshot does not see stores of a process that maps a [`Memory::share`]d part. The caller keeps such
+//!   processes from storing, and drops a copy during which a part was shared ([`SnapshotMemory::was_shared`]).
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::{Fletcher, Memory, Result, Scheme, Span, forward_memory, planted};
+use crate::{Fletcher, Memory, Result, Scheme, Shared, Span, forward_memory, planted};
 
 /// Bytes of a page.
 const PAGE: u64 = 4096;
@@ -26,11 +26,12 @@ const KEPT: u8 = 3;
 
 type PageBytes = [u8; PAGE as usize];
 
-/// See the module. Takes a byte of DRAM for each page, and during a copy the pages that are stored to before they are
-/// taken.
+/// A memory with snapshots. Uses one byte of DRAM for each page, and a copy of each pending page that is stored to.
 pub struct SnapshotMemory<M> {
     inner: M,
     is_on: AtomicBool,
+    /// True if a part was shared since the snapshot began.
+    was_shared: AtomicBool,
     pages: Box<[AtomicU8]>,
     kept: Mutex<HashMap<u64, Box<PageBytes>>>,
 }
@@ -39,12 +40,13 @@ impl<M: Memory> SnapshotMemory<M> {
     /// Returns `inner` with snapshots.
     pub fn new(inner: M) -> Self {
         let pages = (0..inner.size().div_ceil(PAGE)).map(|_| AtomicU8::new(DONE)).collect();
-        Self { inner, is_on: AtomicBool::new(false), pages, kept: Mutex::default() }
+        Self { inner, is_on: AtomicBool::new(false), was_shared: AtomicBool::new(false), pages, kept: Mutex::default() }
     }
 
     /// Begins a snapshot of `pages`, numbers of pages (SN1).
     pub fn begin(&self, pages: impl Iterator<Item = u64>) {
         self.kept().clear();
+        self.was_shared.store(false, Ordering::SeqCst);
         for page in pages {
             self.pages[page as usize].store(PENDING, Ordering::Relaxed);
         }
@@ -67,6 +69,11 @@ impl<M: Memory> SnapshotMemory<M> {
         }
         self.inner.load(page * PAGE, into);
         state.store(DONE, Ordering::Release);
+    }
+
+    /// Returns true if a process may have stored past this memory since the snapshot began (SN3).
+    pub fn was_shared(&self) -> bool {
+        self.was_shared.load(Ordering::SeqCst)
     }
 
     /// Ends the snapshot. Pages that were not taken are no longer kept.
@@ -114,8 +121,13 @@ impl<M: Memory> Memory for SnapshotMemory<M> {
     forward_memory!(
         self => self.inner;
         size, survival, fence_is_durable, load, load_summed, load_hole, expect_store, load_word, load_words, flush, fence,
-        barrier, inherit, reserve, share, lend, persist, drain, drain_range
+        barrier, inherit, reserve, lend, persist, drain, drain_range
     );
+
+    fn share(&self, span: Span) -> Result<Shared> {
+        self.was_shared.store(true, Ordering::SeqCst);
+        self.inner.share(span)
+    }
 
     fn store(&self, at: u64, from: &[u8], how: Scheme) {
         self.before_store(Span::new(at, from.len() as u64));

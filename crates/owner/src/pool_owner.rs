@@ -208,6 +208,14 @@ impl PoolOwner {
         self.core.dispatch(ServiceCall { caller: &caller, service, request, fds, view: None, progress })
     }
 
+    /// Ends the services. From then on this process changes nothing outside of the pool. [`PoolOwner::end`] repeats it.
+    ///
+    /// # Errors
+    /// The first failure. All services have ended.
+    pub fn end_services(&self) -> std::result::Result<(), Failure> {
+        self.core.running.end()
+    }
+
     /// Ends the owner: no client is answered any more, and the services have ended.
     ///
     /// # Errors
@@ -216,7 +224,7 @@ impl PoolOwner {
         self.stop_listening()?;
         let Self { core, lock, listening, steps, servers, .. } = self;
         drop((listening, steps, servers));
-        let ended = core.running.iter().map(|service| service.end()).fold(Ok(()), std::result::Result::and);
+        let ended = core.running.end();
         // The sessions' threads, which had the other references, have ended.
         let pool = Arc::into_inner(core).and_then(|core| {
             let OwnerCore { pool, running, .. } = core;

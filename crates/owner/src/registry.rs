@@ -98,6 +98,11 @@ impl RunningServices {
         self.running().iter().map(|running| &running.service)
     }
 
+    /// Ends all services. Returns the first failure.
+    pub(crate) fn end(&self) -> Result<(), Failure> {
+        self.iter().map(|service| service.end()).fold(Ok(()), Result::and)
+    }
+
     fn running(&self) -> &[StartedService] {
         self.all.get().map_or(&[], Vec::as_slice)
     }

@@ -91,6 +91,7 @@ impl Restore {
         stop::watch()?;
         let bar = Bar::new();
         // The command verifies the whole image before it makes anything.
+        backup::open_image(&image)?;
         let found = backup::verify_image(&image, &mut |it| bar.show(&it));
         let found = found.map_err(|error| format!("{}: {error}", image.display()))?;
         let wanted = size.unwrap_or(found.pool_bytes);

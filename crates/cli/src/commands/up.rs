@@ -225,7 +225,7 @@ impl Up {
         }
         let Opened { caches, file_system, disks, metrics } = opened?;
         mount_notes::remark_left(owner.lock().path(), file_system.as_ref().and_then(|fs| fs.mounted_on.as_deref()));
-        if is_restored {
+        if is_restored || self.keep.is_strict() {
             self.keep.remark_closed(owner, closed(&caches, file_system.as_ref()))?;
         }
         let recovered = !owner.recovery().clean;

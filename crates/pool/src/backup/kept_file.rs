@@ -21,6 +21,8 @@ use crate::{AtomicFile, Error, Pool, Progress, Result, ensure_trusted};
 /// A kept image in a file.
 pub struct KeptFile {
     path: PathBuf,
+    /// The device and the inode of the file.
+    identity: (u64, u64),
     image: KeptImage,
 }
 
@@ -33,7 +35,8 @@ impl KeptFile {
     /// (KI6); [`Error::Untrusted`] if another user may write to the file; [`Error::BadImage`] if it is damaged;
     /// [`Error::Medium`] if the file cannot be opened.
     pub fn open(pool: &Pool, path: &Path, image: [u8; 16]) -> Result<Self> {
-        if !path.exists() {
+        // An image without a save may be of a pool that is gone.
+        if kept_save(path)?.is_none() {
             let (start, bytes) = KeptImage::blank(pool, image);
             let mut part = AtomicFile::begin(path)?;
             let made = part.file().write_all(&start).and_then(|()| part.file().set_len(bytes));
@@ -45,7 +48,9 @@ impl KeptFile {
         let found = file.metadata().map_err(|error| io_error("looking at", path, error))?;
         ensure_trusted(path, &found).map_err(Error::Untrusted)?;
         pool.refuse_own_device(found.dev(), path)?;
-        let kept = Self { path: path.into(), image: KeptImage::open(Box::new(disk(path, false)?))? };
+        let identity = (found.dev(), found.ino());
+        let kept = Self { path: path.into(), identity, image: KeptImage::open(Box::new(disk(path, false)?))? };
+        kept.ensure_named()?;
         kept.image.ensure_of(pool, &path.display().to_string())?;
         Ok(kept)
     }
@@ -63,13 +68,14 @@ impl KeptFile {
     /// Saves `pool`: see [`KeptImage::save`]. If the pool has grown, the file grows first.
     ///
     /// # Errors
-    /// As [`KeptImage::save`].
+    /// [`Error::Occupied`] if another file has the name of the image now; else as [`KeptImage::save`].
     pub fn save(
         &mut self,
         pool: &Pool,
         options: &SaveOptions<'_>,
         watch: &mut dyn FnMut(Progress) -> bool,
     ) -> Result<SaveReport> {
+        self.ensure_named()?;
         if !self.image.has_room(pool) {
             let (_, bytes) = KeptImage::blank(pool, [0; 16]);
             let file = OpenOptions::new().write(true).open(&self.path);
@@ -78,6 +84,16 @@ impl KeptFile {
             self.image.reopen(|| Ok(Box::new(disk(&self.path, false)?)))?;
         }
         self.image.save(pool, options, watch)
+    }
+
+    /// Refuses to go on if the image was renamed, removed or replaced.
+    fn ensure_named(&self) -> Result<()> {
+        let named = std::fs::metadata(&self.path).map_err(|error| io_error("looking at", &self.path, error))?;
+        if (named.dev(), named.ino()) == self.identity {
+            return Ok(());
+        }
+        let path = self.path.display();
+        Err(Error::Occupied(format!("{path} is no longer the image that was opened: put that one back, or start again")))
     }
 }
 
@@ -106,7 +122,9 @@ pub(super) fn is_kept(path: &Path) -> Result<bool> {
 
 /// Refuses a file that is not a kept image, before anything writes to it.
 fn ensure_kept(path: &Path) -> Result<()> {
-    if is_kept(path)? {
+    // Opening a FIFO would wait.
+    let is_file = std::fs::metadata(path).map_err(|error| io_error("looking at", path, error))?.is_file();
+    if is_file && is_kept(path)? {
         return Ok(());
     }
     let path = path.display();

@@ -11,17 +11,18 @@
 //!
 //! - KI1. A save is one moment: the pool is frozen when it begins, as for a backup (BK1), and until each page is copied
 //!   or a [`SnapshotMemory`] keeps what the page held. If clients may store through a grant, each page is summed again at
-//!   the end, and the save fails if one changed.
+//!   the end, and the save fails if one changed. It fails too if a process was given a part of the pool meanwhile.
 //! - KI2. Until the header of save n + 1 is durable, no block that save n names is written. So a crash leaves save n or
 //!   save n + 1, whole.
 //! - KI3. The header is written when everything that it names is durable. It goes to the block of save n - 1.
-//! - KI4. The header from which a process goes on is made durable before the process writes: a killed process may have
-//!   left it visible only, and a power failure would then bring back the save before, whose blocks are free.
+//! - KI4. A process writes the newest header again and flushes, before it writes a block. Otherwise a power failure could
+//!   bring back the save before: a killed process, or a flush that failed, may have left the header visible only.
 //! - KI5. A page is left out of a save only if its sum is the one of the last save (KF2) or if it holds zeros.
 //! - KI6. A save goes only to an image of the same pool that is not later than the pool (BK7), and only from an open
 //!   pool. So nothing is saved over an image that is being restored: its pool cannot be opened until it is whole (BK3),
 //!   and has no name until then.
-//! - KI7. After a save has failed, the next one reads the image anew. A save that failed does not count.
+//! - KI7. After a save has failed, the next one reads the image again. A file that failed to flush refuses all saves until
+//!   a process opens it again.
 
 use std::sync::Arc;
 
@@ -199,10 +200,11 @@ impl KeptImage {
 
 impl LastSave {
     fn load(disk: &dyn Disk) -> Result<Self> {
+        let header = KeptHeader::newest(disk)?;
         if !planted!("kept: a header that is not durable is believed") {
+            disk.write(header.save % HEADER_BLOCKS * PAGE, &header.encode(), Access::Cached)?;
             disk.flush()?;
         }
-        let header = KeptHeader::newest(disk)?;
         let tree = BlockTree::load(disk, &header)?;
         let free = FreeBlocks::of(&tree, disk.geometry().size)?;
         Ok(Self { header, tree, free })
@@ -237,6 +239,9 @@ impl LastSave {
             is_wanted = watch(progress("saving", done as u64 + 1, total));
         }
         writing.absent_chunks(&moment);
+        if moment.snapshot.is_some_and(PoolSnapshot::was_shared) {
+            return Err(Error::Busy("a process began to store into the pool directly during the save".into()));
+        }
         writing.ensure_one_moment(moment)?;
         drop(frozen);
         let (written, changed, superseded) = writing.finish()?;

@@ -19,6 +19,7 @@ use clap::Args;
 use ferrite_memory::make_pool_file;
 use ferrite_owner::{PoolMemory, PoolOwner, ServiceRequest};
 use ferrite_pool::backup::{KeptSave, PoolSnapshot, RestoreOptions, kept_save, restore_image};
+use ferrite_pool::Lock;
 use ferrite_sqlite_log::{DatabaseEntry, DatabaseRequest};
 
 use crate::bar::Bar;
@@ -38,19 +39,20 @@ const EVERY_NS: u64 = 300_000_000_000;
 pub(super) struct KeepArguments {
     /// Keep a pool in memory in this file: restored at start, saved every 5 minutes and at the end
     ///
-    /// The pool is restored from the file if it is gone. What changed is saved every so often (--every), when the power
-    /// fails (SIGPWR) and at the end.
+    /// Ferrite restores the pool from the file if the pool is gone. It saves the changes at each interval (--every), when
+    /// the power fails (SIGPWR), and at the end.
     ///
     /// After a crash of the machine the pool is as it was at the last save: what was written since then is lost. The last
     /// whole save stays until the next one is whole. Right for caches, build trees and single databases that may lose the
-    /// last minutes; wrong for a member of a cluster that promised the others to remember.
-    #[arg(long, value_name = "IMAGE")]
+    /// last minutes; wrong for a member of a cluster that promised the others to remember, and for pools with SSDs (caches
+    /// and tiers) or guests, which are refused when the pool is older than they are.
+    #[arg(long, value_name = "IMAGE", conflicts_with = "ssd")]
     keep: Option<PathBuf>,
     /// Time between two saves of --keep, such as 30s or 5m; 0 saves at the end only [default: 5m]
     #[arg(long, value_name = "TIME", value_parser = duration::parse, requires = "keep", hide_short_help = true)]
     every: Option<u64>,
-    /// End with exit status 3 if something in the pool that --keep restored stays closed, because an object outside of the
-    /// pool has seen a later generation
+    /// End with exit status 3 if something in the pool stays closed, because an object outside of the pool has seen a later
+    /// generation, as after a restore
     #[arg(long, requires = "keep", hide_short_help = true)]
     strict: bool,
 }
@@ -59,6 +61,11 @@ pub(super) struct KeepArguments {
 const RESTORING: &str = ".restoring";
 
 impl KeepArguments {
+    /// Returns true if the server ends if something stays closed.
+    pub fn is_strict(&self) -> bool {
+        self.strict
+    }
+
     /// Returns the absolute path of the image.
     pub fn image(&self) -> Outcome<Option<PathBuf>> {
         self.keep.as_deref().map(absolute).transpose()
@@ -77,9 +84,11 @@ impl KeepArguments {
         }
         let bytes = size.unwrap_or(0).max(save.pool_bytes);
         make_pool_file(&partial, bytes).map_err(|error| format!("making {}: {error}", partial.display()))?;
-        let restored = restore_into(&partial, &image).and_then(|()| {
+        // The lock keeps another start from this file until it has the pool's name.
+        let restored = restore_into(&partial, &image).and_then(|lock| {
             stop::go_on()?;
-            Ok(fs::hard_link(&partial, path).map_err(|error| format!("making {}: {error}", path.display()))?)
+            fs::hard_link(&partial, path).map_err(|error| format!("making {}: {error}", path.display()))?;
+            Ok(lock)
         });
         let _ = fs::remove_file(&partial);
         restored?;
@@ -102,7 +111,7 @@ impl KeepArguments {
         Ok(Some(RefCell::new(Keeper::open(owner, &image, snapshot, every)?)))
     }
 
-    /// Prints what stays closed in a pool that was restored, with the ways out.
+    /// Prints the objects of the pool that stay closed, with the remedies.
     ///
     /// # Errors
     /// [`Failure::Closed`] with --strict if anything does.
@@ -113,13 +122,14 @@ impl KeepArguments {
     }
 }
 
-fn restore_into(partial: &Path, image: &Path) -> Outcome {
+fn restore_into(partial: &Path, image: &Path) -> Outcome<Lock> {
     let lock = pool::ours(partial)?;
     let medium = MediumArguments::default().map(&lock)?;
     let bar = Bar::new();
     let mut watch = |progress| bar.show(&progress) && !stop::is_asked();
     let restored = restore_image(image, &*medium.memory, RestoreOptions::default(), &mut watch);
-    restored.map(drop).map_err(|error| format!("restoring from {}: {error}", image.display()).into())
+    restored.map_err(|error| format!("restoring from {}: {error}", image.display()))?;
+    Ok(lock)
 }
 
 /// Returns why databases stay closed whose logs are in the pool.
