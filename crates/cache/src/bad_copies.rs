@@ -12,7 +12,7 @@ use ferrite_pool::Result;
 use parking_lot::Mutex;
 
 use crate::cache_core::CacheCore;
-use crate::cache_members::SsdState;
+use crate::cache_members::{CacheSsd, SsdState};
 use crate::page_word::{BlockKey, LebPlace, PageRef, PageWord};
 
 /// A bit for each SSD, by its number.
@@ -40,6 +40,16 @@ pub(crate) enum PageAccess {
     Away,
     /// No copy is right on an SSD that may give it (CA20).
     Lost,
+}
+
+/// A dirty block that no SSD gives now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UnreadableBlock {
+    pub key: BlockKey,
+    /// Its newest version.
+    pub page: PageRef,
+    /// Whether it is away or lost.
+    pub access: PageAccess,
 }
 
 impl BadCopies {
@@ -70,23 +80,29 @@ impl BadCopies {
         }
     }
 
-    fn add(&self, page: PageRef, ssds: SsdBits) {
+    /// Adds the copies of `page` on `ssds`. Returns true if one of them was not noted before.
+    fn add(&self, page: PageRef, ssds: SsdBits) -> bool {
         let mut pages = self.pages.lock();
-        *pages.entry(page).or_default() |= ssds;
+        let known = pages.entry(page).or_default();
+        let before = std::mem::replace(known, *known | ssds);
         self.count.store(pages.len(), Ordering::Release);
+        before & ssds != ssds
     }
 }
 
 impl CacheCore {
-    /// Notes that the copy of `page` on the SSD `ssd` is bad, if `page` is the newest version of its block (BC1).
-    pub fn note_bad(&self, page: PageRef, ssd: u8) {
-        let Some(word) = self.memory.page_word(page) else { return };
+    /// Notes and counts that the copy of `page` on `ssd` is bad, if `page` is the newest version of its block (BC1). Returns
+    /// true if that was not known.
+    pub fn note_bad(&self, page: PageRef, ssd: &CacheSsd) -> bool {
+        let Some(word) = self.memory.page_word(page) else { return false };
         let shard = self.index.lock(word.key);
-        if self.find(&shard, word.key) == Some(page) {
-            self.bad.add(page, 1 << ssd);
+        let is_new = self.find(&shard, word.key) == Some(page) && self.bad.add(page, 1 << ssd.id);
+        if is_new {
+            ssd.mismatches.fetch_add(1, Ordering::Relaxed);
             self.bad.is_new.store(true, Ordering::Release);
             self.worker_event.signal();
         }
+        is_new
     }
 
     /// Returns whether a page of the table `table` can be read whose copies on the SSDs `bad` are bad.
@@ -134,11 +150,15 @@ impl CacheCore {
         (away, lost)
     }
 
-    /// Returns the dirty blocks on SSDs that no SSD gives now, and whether each is away or lost.
-    pub fn unreadable_blocks(&self) -> Vec<(BlockKey, PageAccess)> {
+    /// Returns the dirty blocks that no SSD gives now, with a copy on the SSD `id` if an SSD is named.
+    pub fn unreadable_blocks(&self, id: Option<u8>) -> Vec<UnreadableBlock> {
+        let is_asked = |table: &u32| {
+            let places = self.memory.table_places(*table).unwrap_or_default();
+            id.is_none_or(|id| places.iter().flatten().any(|place| place.ssd == id))
+        };
         let has_dirty = |table: &u32| self.memory.table_state(*table).dirty.load(Ordering::Acquire) > 0;
         let has_bad: BTreeSet<u32> = self.bad.all().iter().map(|(page, _)| self.memory.table_of(*page).0).collect();
-        let tables = (0..self.memory.tables()).filter(has_dirty);
+        let tables = (0..self.memory.tables()).filter(has_dirty).filter(is_asked);
         let tables =
             tables.filter(|table| has_bad.contains(table) || self.access_of(*table, 0) != PageAccess::Readable);
         let pages = tables.flat_map(|table| (0..self.memory.pages()).map(move |index| (table, index)));
@@ -147,7 +167,8 @@ impl CacheCore {
             let word = self.memory.page_word(page).filter(|word| word.live && word.dirty)?;
             let is_newest = self.find(&self.index.lock(word.key), word.key) == Some(page);
             let access = self.access_of(table, self.bad.of(page));
-            (is_newest && access != PageAccess::Readable).then_some((word.key, access))
+            let block = UnreadableBlock { key: word.key, page, access };
+            (is_newest && access != PageAccess::Readable).then_some(block)
         });
         unreadable.collect()
     }

@@ -280,9 +280,9 @@ impl Cache {
 
     /// Describes the dirty blocks that no SSD gives now, for people.
     pub(crate) fn show_unreadable(&self) -> String {
-        let blocks = self.core.unreadable_blocks();
+        let blocks = self.core.unreadable_blocks(None);
         let named = |wanted: PageAccess| -> Vec<BlockKey> {
-            blocks.iter().filter(|(_, access)| *access == wanted).map(|(key, _)| *key).collect()
+            blocks.iter().filter(|block| block.access == wanted).map(|block| block.key).collect()
         };
         let (lost, away) = (named(PageAccess::Lost), named(PageAccess::Away));
         let parts = [

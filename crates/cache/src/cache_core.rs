@@ -265,12 +265,13 @@ impl CacheCore {
         } else if of_flush {
             self.fail_ssd(ssd, &format!("a flush failed: {error}"));
         } else {
-            self.count_ssd_error(ssd, &error.to_string());
+            ssd.error_count.fetch_add(1, Ordering::Relaxed);
+            self.weigh_ssd_error(ssd, &error.to_string());
         }
     }
 
-    /// Counts an error of `ssd`, which may fail by it.
-    pub fn count_ssd_error(&self, ssd: &CacheSsd, why: &str) {
+    /// Weighs an error of `ssd`, which may fail by it: a request that failed, or a page that did not match its sum.
+    pub fn weigh_ssd_error(&self, ssd: &CacheSsd, why: &str) {
         if ssd.note_error(self.clock.now_ns()) {
             self.fail_ssd(ssd, &format!("it had too many errors, the last one: {why}"));
         }

@@ -80,7 +80,9 @@ pub(crate) struct CacheSsd {
     pub read_bytes: AtomicU64,
     pub written_bytes: AtomicU64,
     pub trimmed_bytes: AtomicU64,
+    /// Requests that failed.
     pub error_count: AtomicU64,
+    /// Pages that did not match their sums, each once.
     pub mismatches: AtomicU64,
 }
 
@@ -174,9 +176,8 @@ impl CacheSsd {
         self.is_writable.load(Ordering::Acquire)
     }
 
-    /// Notes an error. Returns true if the SSD has failed by it: eight in ten minutes.
+    /// Notes an error or a mismatch. Returns true if the SSD has failed by it: eight in ten minutes.
     pub fn note_error(&self, now_ns: u64) -> bool {
-        self.error_count.fetch_add(1, Ordering::Relaxed);
         let mut errors = self.errors.lock();
         while now_ns.saturating_sub(errors.halved_ns) >= ERRORS_NS && errors.recent > 0 {
             errors.recent /= 2;

@@ -83,7 +83,7 @@ pub enum CacheRequest {
         name: String,
         /// The number of the SSD.
         id: u8,
-        /// The dirty bytes that no SSD gives if this one cannot be read, which are lost.
+        /// The dirty bytes of this SSD that no SSD gives, which are lost.
         #[serde(default)]
         lose: Option<u64>,
     },

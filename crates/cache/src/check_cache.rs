@@ -253,10 +253,10 @@ impl CacheCheck<'_> {
     }
 
     fn read_copy(&mut self, table: u32, content: &TableContent, place: LebPlace) -> Result<()> {
-        if !self.core.ssds.get(place.ssd).is_some_and(|ssd| ssd.is_readable()) {
+        let Some(ssd) = self.core.ssds.get(place.ssd).filter(|ssd| ssd.is_readable()) else {
             self.report.copies_away += 1;
             return Ok(());
-        }
+        };
         let layout = *self.core.memory.layout();
         let name = format!("SSD {}, LEB {}", place.ssd, place.leb);
         let header_bytes = u64::from(layout.header_pages()) * BLOCK;
@@ -272,7 +272,7 @@ impl CacheCheck<'_> {
                 for (index, (page, data)) in content.pages.iter().zip(bytes.chunks(BLOCK as usize)).enumerate() {
                     self.report.pages_read += 1;
                     if page.word.live && sum_of(data) != page.sum {
-                        self.core.note_bad(self.core.memory.page_ref(table, index as u32), place.ssd);
+                        self.core.note_bad(self.core.memory.page_ref(table, index as u32), &ssd);
                         self.report.find(format!(
                             "{name} (table {table}), page {index}: bytes without the sum of {}",
                             name_of(page.word.key)

@@ -69,8 +69,18 @@ impl CacheCore {
     /// Removes the clean version `page` of `key` from the cache, if it is the newest. Its mark is durable after
     /// [`Self::apply_marks`].
     pub fn drop_clean(&self, key: BlockKey, page: PageRef) -> bool {
+        self.drop_version(key, page, false)
+    }
+
+    /// Removes the dirty version `page` of `key` from the cache, which the user gives up, if it is the newest. Its mark is
+    /// durable after [`Self::apply_marks`].
+    pub fn give_up_dirty(&self, key: BlockKey, page: PageRef) -> bool {
+        self.drop_version(key, page, true)
+    }
+
+    fn drop_version(&self, key: BlockKey, page: PageRef, is_dirty: bool) -> bool {
         let mut shard = self.index.lock(key);
-        if self.find(&shard, key) != Some(page) || self.is_dirty(page) {
+        if self.find(&shard, key) != Some(page) || self.is_dirty(page) != is_dirty {
             return false;
         }
         shard.remove(key, page);

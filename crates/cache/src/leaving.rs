@@ -8,7 +8,7 @@ use ferrite_disk::Wait;
 use ferrite_memory::planted;
 use ferrite_pool::Result;
 
-use crate::bad_copies::PageAccess;
+use crate::bad_copies::{PageAccess, UnreadableBlock};
 use crate::cache_core::CacheCore;
 use crate::cache_members::CacheSsd;
 use crate::cache_worker::{CacheWorker, WorkerPart};
@@ -126,6 +126,28 @@ impl CacheWorker {
         self.free_valid_tables(&freed)
     }
 
+    /// Lets the dirty blocks `unreadable` not keep `ssd`, which has a copy of each: they leave the cache, except those that
+    /// a missing SSD may give instead of one that failed. Durable on return.
+    ///
+    /// # Errors
+    /// The errors of the pool.
+    pub(crate) fn give_up(&mut self, ssd: &CacheSsd, unreadable: &[UnreadableBlock]) -> Result<()> {
+        let mut kept = Vec::new();
+        for UnreadableBlock { key, page, .. } in unreadable {
+            let (table, _) = self.core.memory.table_of(*page);
+            let others = self.core.bad.of(*page) | 1 << ssd.id;
+            // Blocks that are readable on `ssd` may be in the table of one that is not.
+            if !ssd.is_readable() && self.core.access_of(table, others) == PageAccess::Away {
+                kept.push((table, self.core.memory.table_places(table).unwrap_or_default()));
+            } else {
+                self.core.give_up_dirty(*key, *page);
+            }
+        }
+        kept.dedup_by_key(|(table, _)| *table);
+        self.keep_others(&kept, &HashSet::from([ssd.id]))?;
+        self.core.apply_marks()
+    }
+
     /// Lets tables leave the SSDs that the user removes. Returns the pages of one that have to move.
     ///
     /// # Errors
@@ -169,18 +191,6 @@ impl CacheWorker {
         }
         Ok(())
     }
-}
-
-/// Returns the number of dirty pages with a copy on the SSD `id` that no SSD gives now.
-pub(crate) fn dirty_away_on(worker: &CacheWorker, id: u8) -> u64 {
-    let core = &worker.core;
-    let is_away = |table: &u32| {
-        let places = core.memory.table_places(*table).unwrap_or_default();
-        let is_there = places.iter().flatten().any(|place| place.ssd == id);
-        is_there && core.access_of(*table, 0) != PageAccess::Readable
-    };
-    let away = worker.valid.values().map(|valid| valid.table).filter(is_away);
-    away.map(|table| u64::from(core.memory.table_state(table).dirty.load(Ordering::Acquire))).sum()
 }
 
 fn exit_of(core: &CacheCore, places: LebPlaces, leaving: &HashSet<u8>) -> TableExit {

@@ -17,14 +17,14 @@ use std::sync::atomic::Ordering;
 
 use ferrite_memory::planted;
 
+use crate::bad_copies::{PageAccess, UnreadableBlock};
 use crate::cache::Cache;
 use crate::cache_config::{PendingMember, SsdConfig};
 use crate::cache_layout::{BLOCK, SSDS_MAX};
 use crate::cache_members::{CacheSsd, SsdState};
 use crate::cache_spec::{NewSsd, add_ssd_member, ensure_may_lose, lebs_of};
-use crate::cache_worker::CacheWorker;
-use crate::leaving::dirty_away_on;
 use crate::member_stamp::read_stamp;
+use crate::page_word::BlockKey;
 use crate::{CacheError, Result};
 
 impl Cache {
@@ -117,12 +117,12 @@ impl Cache {
     }
 
     /// Begins to remove the SSD `id`: its dirty pages and its hot pages move to the other SSDs. [`Cache::step`] does the
-    /// rest, also after the cache was opened again. Durable on return. `lose` names the dirty bytes that no SSD gives if
-    /// this one cannot be read.
+    /// rest, also after the cache was opened again. Durable on return. `lose` names the dirty bytes of this SSD that no SSD
+    /// gives.
     ///
     /// # Errors
-    /// [`CacheError::NotFound`]; [`CacheError::Refused`] if too few SSDs would be left, or if the SSD cannot be read and
-    /// dirty pages would be lost that `lose` does not name.
+    /// [`CacheError::NotFound`]; [`CacheError::Refused`] if too few SSDs would be left, or if dirty blocks of this SSD cannot
+    /// be read and `lose` does not name their bytes.
     pub fn remove_ssd(&self, id: u8, lose: Option<u64>) -> Result<()> {
         let _membership = self.membership.lock();
         let ssd = self.ssd(id)?;
@@ -135,16 +135,17 @@ impl Cache {
                 self.core.name
             )));
         }
-        let away = bytes_away(&worker, &ssd);
-        let loses = lose == Some(away) || planted!("cache: a removal of an SSD does not ask for dirty data");
+        let unreadable = self.core.unreadable_blocks(Some(id));
+        let loses =
+            lose == Some(bytes_of(&unreadable)) || planted!("cache: a removal of an SSD does not ask for dirty data");
         if !loses {
-            ensure_none_away(&ssd, away)?;
+            self.ensure_readable(&ssd, &unreadable)?;
         }
         self.change_ssd(id, |known| known.leaves = true)?;
         ssd.set_leaves(true);
         worker.close_space(id);
-        if away > 0 {
-            worker.forget_copies(id)?;
+        if !unreadable.is_empty() {
+            worker.give_up(&ssd, &unreadable)?;
         }
         self.core.worker_event.signal();
         Ok(())
@@ -153,11 +154,34 @@ impl Cache {
     /// Refuses to wait for the removal of the SSD `id` if it cannot end without a loss.
     ///
     /// # Errors
-    /// [`CacheError::Refused`] if the SSD cannot be read any more and has dirty pages that no other one gives.
+    /// [`CacheError::Refused`] if the SSD has dirty blocks that no SSD gives.
     pub fn ensure_removal_ends(&self, id: u8) -> Result<()> {
         let Some(ssd) = self.core.ssds.get(id) else { return Ok(()) };
-        let away = bytes_away(&self.worker.lock(), &ssd);
-        ensure_none_away(&ssd, away)
+        let _worker = self.worker.lock();
+        self.ensure_readable(&ssd, &self.core.unreadable_blocks(Some(id)))
+    }
+
+    /// Refuses if there are `unreadable` blocks, which have a copy on `ssd`.
+    fn ensure_readable(&self, ssd: &CacheSsd, unreadable: &[UnreadableBlock]) -> Result<()> {
+        if unreadable.is_empty() {
+            return Ok(());
+        }
+        let bytes = bytes_of(unreadable);
+        let keys: Vec<BlockKey> = unreadable.iter().map(|block| block.key).collect();
+        let (where_now, way_out) = if !ssd.is_readable() {
+            let why = format!("on no SSD that can be read ({})", ssd.state().1);
+            (why, "bring it back by `ferrite cache online`, overwrite them")
+        } else if unreadable.iter().any(|block| block.access == PageAccess::Away) {
+            ("no SSD that is in use has a right copy of them".into(), "bring the missing SSD back, overwrite them")
+        } else {
+            ("no SSD has a right copy of them".into(), "overwrite them")
+        };
+        Err(CacheError::Refused(format!(
+            "{bytes} dirty bytes are on SSD {}, and {where_now}; they are {}: {way_out}, or lose them by \
+             `ferrite cache remove-ssd --lose {bytes}`",
+            ssd.id,
+            self.core.show_blocks(&keys)
+        )))
     }
 
     /// Keeps the SSD `id`, which was being removed. Durable on return.
@@ -234,21 +258,8 @@ impl Cache {
     }
 }
 
-/// Returns the dirty bytes of `ssd` that no SSD gives; 0 while the SSD can be read.
-fn bytes_away(worker: &CacheWorker, ssd: &CacheSsd) -> u64 {
-    if ssd.is_readable() { 0 } else { dirty_away_on(worker, ssd.id) * BLOCK }
-}
-
-fn ensure_none_away(ssd: &CacheSsd, away: u64) -> Result<()> {
-    if away == 0 {
-        return Ok(());
-    }
-    Err(CacheError::Refused(format!(
-        "{away} dirty bytes are on SSD {0} and on no SSD that can be read ({1}): bring it back by `ferrite cache online`, \
-         or lose them by `ferrite cache remove-ssd --lose {away}`",
-        ssd.id,
-        ssd.state().1
-    )))
+fn bytes_of(blocks: &[UnreadableBlock]) -> u64 {
+    blocks.len() as u64 * BLOCK
 }
 
 #[cfg(test)]

@@ -39,27 +39,21 @@ impl CacheCore {
         MemberRequest { member: Member::Ssd(place.ssd), op: Op::Read, span, buffer: vec![0; span.len as usize] }
     }
 
-    /// Returns `bytes`, which the SSD `id` gave, if their sum is that of `page` (CA10). Else counts an error of the SSD, and
-    /// notes that its copy is bad.
+    /// Returns `bytes`, which the SSD `id` gave, if their sum is that of `page` (CA10). Else counts a mismatch or an error
+    /// of the SSD, and notes that its copy is bad.
     pub fn verified<'a>(&self, page: PageRef, id: u8, bytes: Result<&'a [u8], &Error>) -> Option<&'a [u8]> {
         let is_good =
             |bytes: &[u8]| sum_of(bytes) == self.memory.page_sum(page) || planted!("cache: a sum is not compared");
-        let ssd = self.ssds.get(id);
+        if let Ok(bytes) = bytes
+            && is_good(bytes)
+        {
+            return Some(bytes);
+        }
+        let ssd = self.ssds.get(id)?;
         match bytes {
-            Ok(bytes) if is_good(bytes) => return Some(bytes),
-            Ok(_) => {
-                let is_known = self.bad.of(page) & 1 << id != 0;
-                if let Some(ssd) = ssd.filter(|_| !is_known) {
-                    ssd.mismatches.fetch_add(1, Ordering::Relaxed);
-                    self.count_ssd_error(&ssd, "bytes without the sum of their page");
-                }
-                self.note_bad(page, id);
-            }
-            Err(error) => {
-                if let Some(ssd) = ssd {
-                    self.note_ssd_error(&ssd, error, false);
-                }
-            }
+            Ok(_) if self.note_bad(page, &ssd) => self.weigh_ssd_error(&ssd, "bytes without the sum of their page"),
+            Ok(_) => {}
+            Err(error) => self.note_ssd_error(&ssd, error, false),
         }
         None
     }

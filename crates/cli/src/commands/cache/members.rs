@@ -51,7 +51,7 @@ pub struct RemoveSsd {
     /// Keep the SSD, which is leaving
     #[arg(long)]
     cancel: bool,
-    /// Remove an SSD that cannot be read: the dirty bytes that are only there, which are lost
+    /// Remove an SSD with dirty bytes that no SSD gives: the number of these bytes, which are lost
     #[arg(long, value_name = "BYTES", value_parser = size::parse, conflicts_with = "cancel")]
     lose: Option<u64>,
     /// Print JSON
