@@ -8,7 +8,7 @@
 //! - CC1. A change writes the slot that does not have the current configuration, and is durable on return. So a crash
 //!   leaves the old configuration or the new one.
 
-use ferrite_memory::{Memory, Scheme, Span};
+use ferrite_memory::{Memory, Scheme, Span, planted};
 use ferrite_pool::{Error, Result};
 use serde::{Deserialize, Serialize};
 
@@ -197,7 +197,8 @@ impl CacheMemory {
     /// [`Error::Limit`] if it does not fit, and the errors of a drain.
     pub fn store_config(&self, numbered: &NumberedConfig) -> Result<()> {
         let bytes = encode_config(self.salt, numbered)?;
-        let at = self.config_slots()[(numbered.sequence % 2) as usize];
+        let is_current = planted!("cache: a change overwrites the current configuration");
+        let at = self.config_slots()[((numbered.sequence + u64::from(is_current)) % 2) as usize];
         self.memory().store(at, &bytes, Scheme::Nt);
         self.memory().flush(Span::new(at, bytes.len() as u64));
         self.lease().drain()

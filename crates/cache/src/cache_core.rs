@@ -164,6 +164,13 @@ impl CacheCore {
         self.worker_event.signal();
     }
 
+    /// Returns true if no thread holds a lock that clients' requests take (CA16).
+    #[cfg(test)]
+    pub fn is_unlocked(&self) -> bool {
+        let is_storing = self.storing.is_locked() || self.stores.is_locked() || self.config.is_locked();
+        !is_storing && !self.marks.is_locked() && !self.settings.is_locked() && self.index.is_unlocked()
+    }
+
     /// Returns the block of the version `page`.
     pub fn key_of(&self, page: PageRef) -> Option<BlockKey> {
         match page.is_slot() {

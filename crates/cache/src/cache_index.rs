@@ -81,6 +81,12 @@ impl CacheIndex {
         self.shards[shard_of(key)].lock()
     }
 
+    /// Returns true if no thread has locked a shard.
+    #[cfg(test)]
+    pub fn is_unlocked(&self) -> bool {
+        self.shards.iter().all(|shard| !shard.is_locked())
+    }
+
     /// Makes room for so many blocks in all, so that no table grows while they are added.
     pub fn reserve(&self, blocks: usize, key_of: impl Fn(PageRef) -> Option<BlockKey>) {
         for shard in &self.shards {

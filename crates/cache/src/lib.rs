@@ -33,9 +33,10 @@
 //!   not noted. Clean pages and their noted hits are there. Recovery ends in the same state however often it is crashed.
 //! - CA15. SSDs get LEBs in turn: a LEB goes to the next SSD of the ring that has a free one, and its copy to the next
 //!   different SSD.
-//! - CA16. No lock is held over I/O or a wait.
+//! - CA16. No lock that a client's request takes is held over I/O to a member or a wait.
 //! - CA17. Bytes that go around the cache are counted with their reason.
-//! - CA18. The queue owns the buffer of an abandoned request until the SSD has ended it.
+//! - CA18. The queue owns the buffer of an abandoned request until the SSD has ended it. The request moves into the queue, so
+//!   no single line without `unsafe` breaks this: no bug is planted.
 //! - CA19. While the pool stands still nothing is stored into it. Members may finish requests.
 //! - CA20. A dirty page none of whose copies can be read is an error to read, is reported by its block, and is nothing
 //!   else until it is overwritten.

@@ -1,9 +1,10 @@
 //! Reads of a cached disk: from a slot, from an SSD, or from the disk.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ferrite_disk::Op;
-use ferrite_memory::{Result, Span};
+use ferrite_memory::{Result, Span, planted};
 
 use crate::buffer_set::SlotUse;
 use crate::cache_counters::BypassReason;
@@ -51,7 +52,7 @@ impl CacheQueue {
     /// Copies the block from a slot, or finds where it is read from.
     fn look(&mut self, job: u64, block: u64, may_fill: bool) -> ReadFrom {
         let key = self.key(block);
-        let core = std::sync::Arc::clone(&self.core);
+        let core = Arc::clone(&self.core);
         let mut shard = core.index.lock(key);
         match core.find(&shard, key) {
             Some(page) if page.is_slot() => {
@@ -114,6 +115,8 @@ impl CacheQueue {
 
     /// Reads blocks of the disk.
     fn read_blocks(&mut self, job: u64, block: u64, fills: Vec<bool>) {
+        let core = planted!("cache: a shard is locked while a disk is read").then(|| Arc::clone(&self.core));
+        let _shard = core.as_ref().map(|core| core.index.lock(self.key(block)));
         self.note_disk_use();
         self.core.disks[usize::from(self.number)].reads.fetch_add(1, Ordering::Relaxed);
         let span = self.on_disk(block, fills.len() as u64);

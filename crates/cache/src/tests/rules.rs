@@ -1,14 +1,17 @@
 //! Single rules of the cache, each with its planted bug.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use ferrite_disk::{Access, Disk};
+use ferrite_disk::{Access, Disk, Geometry};
 use ferrite_memory::planted::plant;
+use ferrite_memory::{Result, Span};
 use ferrite_pool::Freeze;
 
-use super::{CacheRig, RigShape, block_of};
+use super::{CacheRig, RigShape, block_of, members_of};
 use crate::buffer_set::SlotUse;
+use crate::cache_core::CacheCore;
 use crate::new_version::{Expected, NewVersion};
 use crate::page_word::BlockKey;
 use crate::{BLOCK, CacheMode, CacheSettings};
@@ -206,4 +209,87 @@ fn ca19_no_store_ends_while_the_pool_stands_still() {
 #[test]
 fn canary_store_while_the_pool_stands_still_is_caught() {
     assert!(write_ends_while_frozen(true));
+}
+
+/// Counts the requests of members during which a thread holds a lock that clients' requests take.
+#[derive(Default)]
+struct LockWatch {
+    core: OnceLock<Arc<CacheCore>>,
+    requests: AtomicU64,
+    locked: AtomicU64,
+}
+
+/// A member that is watched. It works in its caller's thread.
+struct WatchedDisk {
+    inner: Arc<dyn Disk>,
+    watch: Arc<LockWatch>,
+}
+
+impl WatchedDisk {
+    fn look(&self) -> &dyn Disk {
+        if let Some(core) = self.watch.core.get() {
+            self.watch.requests.fetch_add(1, Ordering::Relaxed);
+            self.watch.locked.fetch_add(u64::from(!core.is_unlocked()), Ordering::Relaxed);
+        }
+        &*self.inner
+    }
+}
+
+impl Disk for WatchedDisk {
+    fn geometry(&self) -> Geometry {
+        self.inner.geometry()
+    }
+
+    fn read(&self, at: u64, into: &mut [u8]) -> Result<()> {
+        self.look().read(at, into)
+    }
+
+    fn write(&self, at: u64, from: &[u8], access: Access) -> Result<()> {
+        self.look().write(at, from, access)
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.look().flush()
+    }
+
+    fn trim(&self, span: Span, access: Access) -> Result<()> {
+        self.look().trim(span, access)
+    }
+}
+
+/// Reads, fills, seals, destages, overwrites, trims and goes around. Returns the requests of members during which a lock was
+/// held.
+fn requests_under_a_lock() -> u64 {
+    let shape = RigShape::default();
+    let world = shape.world();
+    let watch = Arc::new(LockWatch::default());
+    let watched = |inner| Arc::new(WatchedDisk { inner, watch: Arc::clone(&watch) }) as Arc<dyn Disk>;
+    let members = members_of(&world, &shape).into_iter().map(|(name, disk)| (name, watched(disk)));
+    let rig = shape.open_with(&world, members.collect()).expect("it opens");
+    assert!(watch.core.set(Arc::clone(&rig.cache.core)).is_ok());
+    for mode in [CacheMode::WriteBack, CacheMode::WriteThrough, CacheMode::WriteAround] {
+        rig.cache.set(CacheSettings { mode, ..rig.cache.settings() }).expect("set");
+        for block in 0..9 {
+            rig.write(block, 10 + block);
+            rig.read((block + 9) % 18).expect("read");
+            rig.settle();
+        }
+        rig.disk.write(512, &block_of(2)[..512], Access::Cached).expect("written");
+        rig.disk.flush().expect("flushed");
+        rig.disk.trim(Span::new(3 * BLOCK, BLOCK), Access::Cached).expect("trimmed");
+        rig.clean();
+    }
+    assert!(watch.requests.load(Ordering::Relaxed) > 60);
+    watch.locked.load(Ordering::Relaxed)
+}
+
+#[test]
+fn ca16_no_lock_of_clients_is_held_over_a_request_of_a_member() {
+    assert_eq!(requests_under_a_lock(), 0);
+}
+
+#[test]
+fn canary_lock_that_is_held_over_a_read_of_a_disk_is_caught() {
+    let _bug = plant("cache: a shard is locked while a disk is read");
+    assert_ne!(requests_under_a_lock(), 0);
 }
