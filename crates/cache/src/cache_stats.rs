@@ -151,7 +151,7 @@ fn ssd_stats(core: &CacheCore, worker: Option<&CacheWorker>) -> Vec<SsdStats> {
             state,
             why: Some(why).filter(|why| !why.is_empty()),
             lebs: ssd.lebs,
-            free: worker.map(|worker| worker.space.count(ssd.id) as u64),
+            free: worker.map(|worker| worker.free_lebs(ssd.id)),
             removal_left_bytes: worker
                 .filter(|_| ssd.leaves.load(Ordering::SeqCst))
                 .map(|worker| worker.left_on(ssd.id) as u64 * u64::from(core.memory.layout().leb_bytes)),

@@ -49,6 +49,13 @@ impl CacheWorker {
         used.map(|place| place.leb).collect()
     }
 
+    /// Returns the number of free LEBs of the SSD `id`, also of those that are discarded before they are written again.
+    pub(crate) fn free_lebs(&self, id: u8) -> u64 {
+        let waiting = self.discards.iter().filter(|place| place.ssd == id).count();
+        let is_discard = |part: &&WorkerPart| matches!(part, WorkerPart::Discard { place } if place.ssd == id);
+        (self.space.count(id) + waiting + self.parts.values().filter(is_discard).count()) as u64
+    }
+
     /// Handles the requests that have ended, also those to SSDs that failed.
     ///
     /// # Errors

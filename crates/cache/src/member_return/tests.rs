@@ -92,6 +92,7 @@ fn ca11_failed_ssd_comes_back_with_its_content() {
     assert_eq!(state(&rig, 1), SsdState::Failed);
     assert_eq!(rig.cache.online(1, None).unwrap(), SsdReturn::WithContent);
     assert_eq!(state(&rig, 1), SsdState::Online);
+    assert!(rig.cache.stats(None).ssds[1].free > Some(0), "LEBs that wait to be discarded are free");
     use_all_lebs(&rig);
     assert_filled(&rig);
     assert!(
