@@ -164,13 +164,6 @@ impl CacheCore {
         self.worker_event.signal();
     }
 
-    /// Returns true if no thread holds a lock that clients' requests take (CA16).
-    #[cfg(test)]
-    pub fn is_unlocked(&self) -> bool {
-        let is_storing = self.storing.is_locked() || self.stores.is_locked() || self.config.is_locked();
-        !is_storing && !self.marks.is_locked() && !self.settings.is_locked() && self.index.is_unlocked()
-    }
-
     /// Returns the block of the version `page`.
     pub fn key_of(&self, page: PageRef) -> Option<BlockKey> {
         match page.is_slot() {
@@ -337,4 +330,11 @@ impl CacheCore {
         let waiters = std::mem::take(&mut *self.waiters.lock());
         waiters.iter().filter_map(Weak::upgrade).for_each(|event| event.signal());
     }
+}
+
+/// Returns true if no thread holds a lock that clients' requests take (CA16).
+#[cfg(test)]
+pub(crate) fn is_unlocked(core: &CacheCore) -> bool {
+    let is_storing = core.storing.is_locked() || core.stores.is_locked() || core.config.is_locked();
+    !is_storing && !core.marks.is_locked() && !core.settings.is_locked() && core.index.is_unlocked()
 }

@@ -16,6 +16,7 @@ use crate::cache_reports::{
 };
 use crate::cache_settings::CopyRule;
 use crate::cache_worker::CacheWorker;
+use crate::leaving::free_lebs;
 
 impl Cache {
     /// Returns what the cache is and has done since it was opened. `failure` is the error with which its background work
@@ -151,7 +152,7 @@ fn ssd_stats(core: &CacheCore, worker: Option<&CacheWorker>) -> Vec<SsdStats> {
             state,
             why: Some(why).filter(|why| !why.is_empty()),
             lebs: ssd.lebs,
-            free: worker.map(|worker| worker.free_lebs(ssd.id)),
+            free: worker.map(|worker| free_lebs(worker, ssd.id)),
             removal_left_bytes: worker
                 .filter(|_| ssd.leaves.load(Ordering::SeqCst))
                 .map(|worker| worker.left_on(ssd.id) as u64 * u64::from(core.memory.layout().leb_bytes)),

@@ -69,23 +69,7 @@ impl CacheCore {
     /// Removes the clean version `page` of `key` from the cache, if it is the newest. Its mark is durable after
     /// [`Self::apply_marks`].
     pub fn drop_clean(&self, key: BlockKey, page: PageRef) -> bool {
-        self.drop_version(key, page, false)
-    }
-
-    /// Removes the dirty version `page` of `key` from the cache, which the user gives up, if it is the newest. Its mark is
-    /// durable after [`Self::apply_marks`].
-    pub fn give_up_dirty(&self, key: BlockKey, page: PageRef) -> bool {
-        self.drop_version(key, page, true)
-    }
-
-    fn drop_version(&self, key: BlockKey, page: PageRef, is_dirty: bool) -> bool {
-        let mut shard = self.index.lock(key);
-        if self.find(&shard, key) != Some(page) || self.is_dirty(page) != is_dirty {
-            return false;
-        }
-        shard.remove(key, page);
-        self.retire(page, true);
-        true
+        drop_version(self, key, page, false)
     }
 
     /// Makes every dead mark durable, and on a memory whose fences are not durable every version that is visible now,
@@ -128,6 +112,22 @@ impl CacheCore {
             }
         }
     }
+}
+
+/// Removes the dirty version `page` of `key` from the cache, which the user gives up, if it is the newest. Its mark is
+/// durable after [`CacheCore::apply_marks`].
+pub(crate) fn give_up_dirty(core: &CacheCore, key: BlockKey, page: PageRef) -> bool {
+    drop_version(core, key, page, true)
+}
+
+fn drop_version(core: &CacheCore, key: BlockKey, page: PageRef, is_dirty: bool) -> bool {
+    let mut shard = core.index.lock(key);
+    if core.find(&shard, key) != Some(page) || core.is_dirty(page) != is_dirty {
+        return false;
+    }
+    shard.remove(key, page);
+    core.retire(page, true);
+    true
 }
 
 /// Divides marks of dropped versions so that no run has two of one block, which may have been dropped twice.

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ferrite_disk::Wait;
@@ -13,6 +14,7 @@ use crate::cache_core::CacheCore;
 use crate::cache_members::CacheSsd;
 use crate::cache_worker::{CacheWorker, WorkerPart};
 use crate::collect::MoveJob;
+use crate::dead_marks::give_up_dirty;
 use crate::page_word::{LebPlace, LebPlaces};
 
 /// How a table without dirty pages leaves an SSD.
@@ -47,13 +49,6 @@ impl CacheWorker {
         });
         let used = tables.chain(sealed).chain(dropped).chain(discarded).filter(|place| place.ssd == id);
         used.map(|place| place.leb).collect()
-    }
-
-    /// Returns the number of free LEBs of the SSD `id`, also of those that are discarded before they are written again.
-    pub(crate) fn free_lebs(&self, id: u8) -> u64 {
-        let waiting = self.discards.iter().filter(|place| place.ssd == id).count();
-        let is_discard = |part: &&WorkerPart| matches!(part, WorkerPart::Discard { place } if place.ssd == id);
-        (self.space.count(id) + waiting + self.parts.values().filter(is_discard).count()) as u64
     }
 
     /// Handles the requests that have ended, also those to SSDs that failed.
@@ -133,28 +128,6 @@ impl CacheWorker {
         self.free_valid_tables(&freed)
     }
 
-    /// Lets the dirty blocks `unreadable` not keep `ssd`, which has a copy of each: they leave the cache, except those that
-    /// a missing SSD may give instead of one that failed. Durable on return.
-    ///
-    /// # Errors
-    /// The errors of the pool.
-    pub(crate) fn give_up(&mut self, ssd: &CacheSsd, unreadable: &[UnreadableBlock]) -> Result<()> {
-        let mut kept = Vec::new();
-        for UnreadableBlock { key, page, .. } in unreadable {
-            let (table, _) = self.core.memory.table_of(*page);
-            let others = self.core.bad.of(*page) | 1 << ssd.id;
-            // Blocks that are readable on `ssd` may be in the table of one that is not.
-            if !ssd.is_readable() && self.core.access_of(table, others) == PageAccess::Away {
-                kept.push((table, self.core.memory.table_places(table).unwrap_or_default()));
-            } else {
-                self.core.give_up_dirty(*key, *page);
-            }
-        }
-        kept.dedup_by_key(|(table, _)| *table);
-        self.keep_others(&kept, &HashSet::from([ssd.id]))?;
-        self.core.apply_marks()
-    }
-
     /// Lets tables leave the SSDs that the user removes. Returns the pages of one that have to move.
     ///
     /// # Errors
@@ -198,6 +171,36 @@ impl CacheWorker {
         }
         Ok(())
     }
+}
+
+/// Returns the number of free LEBs of the SSD `id`, also of those that are discarded before they are written again.
+pub(crate) fn free_lebs(worker: &CacheWorker, id: u8) -> u64 {
+    let waiting = worker.discards.iter().filter(|place| place.ssd == id).count();
+    let is_discard = |part: &&WorkerPart| matches!(part, WorkerPart::Discard { place } if place.ssd == id);
+    (worker.space.count(id) + waiting + worker.parts.values().filter(is_discard).count()) as u64
+}
+
+/// Lets the dirty blocks `unreadable` not keep `ssd`, which has a copy of each: they leave the cache, except those that
+/// a missing SSD may give instead of one that failed. Durable on return.
+///
+/// # Errors
+/// The errors of the pool.
+pub(crate) fn give_up(worker: &mut CacheWorker, ssd: &CacheSsd, unreadable: &[UnreadableBlock]) -> Result<()> {
+    let core = Arc::clone(&worker.core);
+    let mut kept = Vec::new();
+    for UnreadableBlock { key, page, .. } in unreadable {
+        let (table, _) = core.memory.table_of(*page);
+        let others = core.bad.of(*page) | 1 << ssd.id;
+        // Blocks that are readable on `ssd` may be in the table of one that is not.
+        if !ssd.is_readable() && core.access_of(table, others) == PageAccess::Away {
+            kept.push((table, core.memory.table_places(table).unwrap_or_default()));
+        } else {
+            give_up_dirty(&core, *key, *page);
+        }
+    }
+    kept.dedup_by_key(|(table, _)| *table);
+    worker.keep_others(&kept, &HashSet::from([ssd.id]))?;
+    core.apply_marks()
 }
 
 fn exit_of(core: &CacheCore, places: LebPlaces, leaving: &HashSet<u8>) -> TableExit {

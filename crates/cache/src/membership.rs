@@ -20,9 +20,11 @@ use ferrite_memory::planted;
 use crate::bad_copies::{PageAccess, UnreadableBlock};
 use crate::cache::Cache;
 use crate::cache_config::{PendingMember, SsdConfig};
+use crate::cache_core::CacheCore;
 use crate::cache_layout::{BLOCK, SSDS_MAX};
 use crate::cache_members::{CacheSsd, SsdState};
 use crate::cache_spec::{NewSsd, add_ssd_member, ensure_may_lose, lebs_of};
+use crate::leaving::give_up;
 use crate::member_stamp::read_stamp;
 use crate::page_word::BlockKey;
 use crate::{CacheError, Result};
@@ -139,13 +141,13 @@ impl Cache {
         let loses =
             lose == Some(bytes_of(&unreadable)) || planted!("cache: a removal of an SSD does not ask for dirty data");
         if !loses {
-            self.ensure_readable(&ssd, &unreadable)?;
+            ensure_readable(&self.core, &ssd, &unreadable)?;
         }
         self.change_ssd(id, |known| known.leaves = true)?;
         ssd.set_leaves(true);
         worker.close_space(id);
         if !unreadable.is_empty() {
-            worker.give_up(&ssd, &unreadable)?;
+            give_up(&mut worker, &ssd, &unreadable)?;
         }
         self.core.worker_event.signal();
         Ok(())
@@ -158,30 +160,7 @@ impl Cache {
     pub fn ensure_removal_ends(&self, id: u8) -> Result<()> {
         let Some(ssd) = self.core.ssds.get(id) else { return Ok(()) };
         let _worker = self.worker.lock();
-        self.ensure_readable(&ssd, &self.core.unreadable_blocks(Some(id)))
-    }
-
-    /// Refuses if there are `unreadable` blocks, which have a copy on `ssd`.
-    fn ensure_readable(&self, ssd: &CacheSsd, unreadable: &[UnreadableBlock]) -> Result<()> {
-        if unreadable.is_empty() {
-            return Ok(());
-        }
-        let bytes = bytes_of(unreadable);
-        let keys: Vec<BlockKey> = unreadable.iter().map(|block| block.key).collect();
-        let (where_now, way_out) = if !ssd.is_readable() {
-            let why = format!("on no SSD that can be read ({})", ssd.state().1);
-            (why, "bring it back by `ferrite cache online`, overwrite them")
-        } else if unreadable.iter().any(|block| block.access == PageAccess::Away) {
-            ("no SSD that is in use has a right copy of them".into(), "bring the missing SSD back, overwrite them")
-        } else {
-            ("no SSD has a right copy of them".into(), "overwrite them")
-        };
-        Err(CacheError::Refused(format!(
-            "{bytes} dirty bytes are on SSD {}, and {where_now}; they are {}: {way_out}, or lose them by \
-             `ferrite cache remove-ssd --lose {bytes}`",
-            ssd.id,
-            self.core.show_blocks(&keys)
-        )))
+        ensure_readable(&self.core, &ssd, &self.core.unreadable_blocks(Some(id)))
     }
 
     /// Keeps the SSD `id`, which was being removed. Durable on return.
@@ -256,6 +235,29 @@ impl Cache {
             }
         })?)
     }
+}
+
+/// Refuses if there are `unreadable` blocks, which have a copy on `ssd`.
+fn ensure_readable(core: &CacheCore, ssd: &CacheSsd, unreadable: &[UnreadableBlock]) -> Result<()> {
+    if unreadable.is_empty() {
+        return Ok(());
+    }
+    let bytes = bytes_of(unreadable);
+    let keys: Vec<BlockKey> = unreadable.iter().map(|block| block.key).collect();
+    let (where_now, way_out) = if !ssd.is_readable() {
+        let why = format!("on no SSD that can be read ({})", ssd.state().1);
+        (why, "bring it back by `ferrite cache online`, overwrite them")
+    } else if unreadable.iter().any(|block| block.access == PageAccess::Away) {
+        ("no SSD that is in use has a right copy of them".into(), "bring the missing SSD back, overwrite them")
+    } else {
+        ("no SSD has a right copy of them".into(), "overwrite them")
+    };
+    Err(CacheError::Refused(format!(
+        "{bytes} dirty bytes are on SSD {}, and {where_now}; they are {}: {way_out}, or lose them by \
+         `ferrite cache remove-ssd --lose {bytes}`",
+        ssd.id,
+        core.show_blocks(&keys)
+    )))
 }
 
 fn bytes_of(blocks: &[UnreadableBlock]) -> u64 {

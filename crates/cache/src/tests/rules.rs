@@ -11,7 +11,7 @@ use ferrite_pool::Freeze;
 
 use super::{CacheRig, RigShape, block_of, members_of};
 use crate::buffer_set::SlotUse;
-use crate::cache_core::CacheCore;
+use crate::cache_core::{CacheCore, is_unlocked};
 use crate::new_version::{Expected, NewVersion};
 use crate::page_word::BlockKey;
 use crate::{BLOCK, CacheMode, CacheSettings};
@@ -229,7 +229,7 @@ impl WatchedDisk {
     fn look(&self) -> &dyn Disk {
         if let Some(core) = self.watch.core.get() {
             self.watch.requests.fetch_add(1, Ordering::Relaxed);
-            self.watch.locked.fetch_add(u64::from(!core.is_unlocked()), Ordering::Relaxed);
+            self.watch.locked.fetch_add(u64::from(!is_unlocked(core)), Ordering::Relaxed);
         }
         &*self.inner
     }
