@@ -60,7 +60,7 @@ fn reads_fail_of_lost_blocks_alone_and_writes_go_on() {
     assert!(lost(&stat) > 12 << 20, "{stat}");
     assert_eq!(failed_reads() * 4096, lost(&stat), "{stat}");
     let said = refused(ferrite().args(["cache", "clean", &cached.pool, "c"]), 1);
-    assert!(said.contains(&format!("last {} dirty bytes", lost(&stat))), "{said}");
+    assert!(said.contains(&format!("{} dirty bytes are lost", lost(&stat))), "{said}");
     cached.assert_sound();
     // New SSDs take new data, and send it to the disk, although the oldest data cannot be read.
     for name in ["s2", "s3"] {
