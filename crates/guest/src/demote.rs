@@ -94,6 +94,14 @@ impl GuestEngine {
     /// Writes the truths of `chosen`, which are sorted, to the disk, and makes those copies that no store reached in
     /// between.
     fn demote(&self, chosen: &[FramedPage]) -> Result<()> {
+        if !self.space.sees_copies() {
+            // The pool may have been copied at any time.
+            self.lock().is_copied = true;
+            if let Err(error) = self.advance_tie() {
+                self.keep(chosen);
+                return Err(error);
+            }
+        }
         let runs = || chosen.chunk_by(|one, next| one.page + 1 == next.page);
         if !planted!("guest: bytes are read before the page is staged") {
             runs().for_each(|run| self.plane.stage(run[0].page, run.len() as u64));
@@ -111,11 +119,11 @@ impl GuestEngine {
         if planted!("guest: bytes are read before the page is staged") {
             runs().for_each(|run| self.plane.stage(run[0].page, run.len() as u64));
         }
-        let mut state = self.lock();
         if let Err(error) = written {
-            chosen.iter().for_each(|one| state.frames.stay(*one));
+            self.keep(chosen);
             return Err(error);
         }
+        let mut state = self.lock();
         let gone: Vec<FramedPage> = chosen.iter().filter(|one| state.frames.is_leaving(**one)).copied().collect();
         if !planted!("guest: a page is a copy before its lines are durable") {
             gone.iter().for_each(|one| self.space.flush_frame(one.frame));
@@ -126,6 +134,12 @@ impl GuestEngine {
         words.iter().for_each(|(frame, content)| state.frames.set(*frame, *content));
         state.counts.demoted_pages += gone.len() as u64;
         Ok(())
+    }
+
+    /// Keeps the pages of `chosen` where they are.
+    fn keep(&self, chosen: &[FramedPage]) {
+        let mut state = self.lock();
+        chosen.iter().for_each(|one| state.frames.stay(*one));
     }
 
     /// Writes the pages of `chosen` that still leave to the disk, and flushes the disk (VR4).

@@ -22,8 +22,13 @@ pub(crate) trait GuestStore: Send + Sync {
     /// Waits until everything that this thread stored and flushed is durable. A failure ends all changes.
     fn drain(&self) -> Result<()>;
 
-    /// Freezes `engine` with the pool, if this process owns the pool. No backup runs while another process has a guest.
+    /// Freezes `engine` with the pool, if this process owns the pool.
     fn register_freezer(&self, engine: Weak<dyn Freeze>);
+
+    /// Returns true if every copy of the pool freezes the engine. No copy does if another process owns the pool.
+    fn sees_copies(&self) -> bool {
+        true
+    }
 }
 
 impl GuestStore for TagLease {
@@ -41,6 +46,10 @@ impl GuestStore for TagLease {
 
     fn register_freezer(&self, engine: Weak<dyn Freeze>) {
         self.register_freezer(engine);
+    }
+
+    fn sees_copies(&self) -> bool {
+        !self.is_lent()
     }
 }
 
@@ -75,6 +84,11 @@ impl FrameSpace {
     /// Freezes `engine` with the pool, if this process owns the pool.
     pub fn register_freezer(&self, engine: Weak<dyn Freeze>) {
         self.store.register_freezer(engine);
+    }
+
+    /// Returns true if every copy of the pool freezes the engine.
+    pub fn sees_copies(&self) -> bool {
+        self.store.sees_copies()
     }
 
     /// Refuses after a failed persist.

@@ -35,9 +35,10 @@ pub(crate) struct EngineState {
 
 /// The engine of one guest.
 pub struct GuestEngine {
-    pub(crate) space: FrameSpace,
-    pub(crate) disk: Arc<dyn Disk>,
+    // Dropped in this order: a program's store reaches no frame once the right to the frames has ended.
     pub(crate) plane: Box<dyn Plane>,
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) space: FrameSpace,
     pub(crate) identity: GuestIdentity,
     random: Box<dyn Fn() -> u16 + Send + Sync>,
     gate: ChangeGate,
@@ -113,9 +114,9 @@ impl GuestEngine {
             counts: GuestCounts::default(),
         };
         Ok(Self {
-            space,
-            disk,
             plane,
+            disk,
+            space,
             identity,
             random: Box::new(random),
             gate: ChangeGate::default(),

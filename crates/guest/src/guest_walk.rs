@@ -25,6 +25,8 @@ pub(crate) fn walk(pool: &Pool, tag: &Tag, findings: &mut TagFindings<'_>) {
     if header.address().is_none() {
         findings.error("the address of its disk is damaged: restore a backup", Some(head.at));
     }
+    // Another process may move a page between two loads.
+    let is_used = pool.user_of(tag).is_some();
     let mut known = HashMap::new();
     for frame in 0..layout.frames {
         let Some(place) = map.locate(PAGE + frame * 8) else { return };
@@ -36,6 +38,7 @@ pub(crate) fn walk(pool: &Pool, tag: &Tag, findings: &mut TagFindings<'_>) {
         };
         if let Some(page) = content.page()
             && let Some(other) = known.insert(page, frame)
+            && !is_used
         {
             let what = format!("the frames {other} and {frame} both have page {page}: restore a backup");
             findings.error(what, Some(place.at));

@@ -232,7 +232,7 @@ impl OpenGuests {
 
     /// Flushes and removes the guest called `name`; with `lose`, without its disk.
     pub(crate) fn remove(&self, name: &str, lose: Option<u64>, progress: ProgressCall<'_>) -> Result<(), Failure> {
-        let tag = self.tag(name)?;
+        self.tag(name)?;
         self.end_uses(name)?;
         match lose {
             None => drop(self.flush(name, progress).map_err(|failure| self.with_loss(name, failure))?),
@@ -246,12 +246,15 @@ impl OpenGuests {
             }
         }
         self.close(name)?;
+        // From here on no process borrows the guest.
+        let lease = self.pool.hold(name)?;
+        let tag = lease.tag();
         let disk = disk_address(&self.pool, &tag).and_then(|address| (self.opener)(&address).ok());
         // The stamp of a disk that is not there stays: it names a guest that no pool has.
         if let Some(disk) = disk {
             erase_stamp(&self.pool, &tag, &*disk)?;
         }
-        Ok(self.pool.remove_unheld(name)?)
+        Ok(self.pool.remove_tag(&tag)?)
     }
 
     /// Closes what other services have of the guest called `name`; refused while a client uses it.

@@ -92,7 +92,9 @@ impl GuestEngine {
         // The pool may have been frozen in between (VR9).
         if self.is_frozen() || read.is_err() {
             run.iter().for_each(|one| state.frames.put_back(one.frame));
-            return read.map(|()| false);
+            drop(state);
+            // Maybe the disk fails to read a page behind the first one.
+            return if read.is_err() && run.len() > 1 { self.promote(first, 1) } else { read.map(|()| false) };
         }
         state.counts.disk_read_bytes += bytes.len() as u64;
         let pages: Vec<(FramedPage, &[u8])> = run.iter().copied().zip(bytes.chunks(PAGE as usize)).collect();

@@ -26,7 +26,7 @@ impl TrapPlane {
     /// The errors of [`TrapRegion`].
     pub(crate) fn new(space: &FrameSpace, place: Option<RegionPlace>, mappings_max: usize) -> Result<Self> {
         let mut region = TrapRegion::at(place, space.layout.size)?;
-        for run in space.frame_runs() {
+        for run in joined(space.frame_runs().collect()) {
             region.add_source(run, space.memory().share(run)?)?;
         }
         Ok(Self { region: Arc::new(region), mapped: Mutex::default(), mappings_max })
@@ -38,8 +38,21 @@ impl TrapPlane {
     }
 }
 
+/// Returns `runs` in the order of their addresses, each joined with its neighbours: pages that are mapped at once may cross
+/// from one run to the next.
+fn joined(mut runs: Vec<Span>) -> Vec<Span> {
+    runs.sort_by_key(|run| run.at);
+    runs.dedup_by(|next, run| {
+        let is_neighbour = run.at + run.len == next.at;
+        run.len += if is_neighbour { next.len } else { 0 };
+        is_neighbour
+    });
+    runs
+}
+
 impl Drop for TrapPlane {
     fn drop(&mut self) {
+        self.region.cover();
         // Nothing stages any longer.
         self.region.stop();
     }

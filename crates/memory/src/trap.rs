@@ -27,7 +27,7 @@
 use std::fs::{File, Permissions};
 use std::io;
 use std::os::fd::FromRawFd;
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::sync::atomic::AtomicU64;
 
 use crate::area::{Area, AreaPlan};
@@ -72,7 +72,7 @@ impl RegionPlace {
     /// Returns the range of `len` bytes from `base` on.
     ///
     /// # Safety
-    /// What is mapped there is the caller's to replace, until the region that gets the place is dropped.
+    /// The caller owns every mapping in the range until the region is dropped.
     pub unsafe fn new(base: *mut u8, len: u64) -> Self {
         Self { base: base as usize, len }
     }
@@ -120,6 +120,11 @@ impl TrapRegion {
             Ok(area)
         };
         let (region, blank) = (map(place)?, map(None)?);
+        let about = dram.metadata().map_err(|why| Error::io("reading the size of a region's memory", why))?;
+        if about.blocks() > 0 {
+            // The kernel filled the mappings before it was asked to report: no access of their pages faults.
+            return Err(Error::Unsupported("a region in a process that locks all its memory (mlockall)".into()));
+        }
         Ok(Self { region, blank, sources: Vec::new(), dram, traps })
     }
 
@@ -222,7 +227,7 @@ impl TrapRegion {
     /// Waits for the next access that faults. Returns `None` once [`TrapRegion::stop`] was called.
     ///
     /// # Errors
-    /// [`Error::Io`] if the kernel refuses to say.
+    /// [`Error::Io`] if reading the kernel's message fails.
     pub fn next_fault(&self) -> Result<Option<TrapFault>> {
         let of = |(address, is_store): (u64, bool)| TrapFault {
             at: address.wrapping_sub(self.base() as u64) / PAGE * PAGE,
@@ -234,6 +239,18 @@ impl TrapRegion {
                 Some(fault) if fault.at >= self.size() => {}
                 other => return Ok(other),
             }
+        }
+    }
+
+    /// Takes all pages away for good: each later access is the fault of a program that uses what it unmapped.
+    pub fn cover(&self) {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
+        let (base, len) = (self.base().cast(), self.size() as usize);
+        // SAFETY: it replaces the region alone, to which nothing but atomics and raw pointers refers.
+        let covered = unsafe { libc::mmap(base, len, libc::PROT_NONE, flags, -1, 0) };
+        if covered == libc::MAP_FAILED {
+            // The access could not be withdrawn, so the process must not continue.
+            std::process::abort();
         }
     }
 

@@ -28,7 +28,7 @@ use crate::{own_fds, real, reentrancy, wipe_mark};
 const PAGE: usize = 4096;
 const BOTH_RIGHTS: c_int = libc::PROT_READ | libc::PROT_WRITE;
 
-/// Advice that a region needs not, and that changes no byte of another file's mapping.
+/// Advice that a region ignores, because it changes no byte of a shared mapping.
 const HINTS: [c_int; 14] = [
     libc::MADV_NORMAL,
     libc::MADV_RANDOM,

@@ -30,7 +30,7 @@ fn all_of(disk: &GuestDisk) -> Vec<u8> {
 #[test]
 fn vr1_a_guest_is_a_disk_that_loses_no_flushed_write() {
     for (model, seed) in Model::ALL.into_iter().zip(40..) {
-        let shape = GuestShape { frames: 16, pages: 40, model };
+        let shape = GuestShape { frames: 16, pages: 40, model, ..GuestShape::default() };
         let mut world = shape.world();
         world.memory().keep_trace(false);
         let mut choices = TestChoices(seed);

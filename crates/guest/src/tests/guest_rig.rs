@@ -22,11 +22,13 @@ pub(crate) struct GuestShape {
     pub frames: u64,
     pub pages: u64,
     pub model: Model,
+    /// Another process owns the pool.
+    pub is_lent: bool,
 }
 
 impl Default for GuestShape {
     fn default() -> Self {
-        Self { frames: 4, pages: 8, model: Model::MAPPED }
+        Self { frames: 4, pages: 8, model: Model::MAPPED, is_lent: false }
     }
 }
 
@@ -86,14 +88,17 @@ pub(crate) fn space(memory: Arc<LyingMemory>, shape: GuestShape) -> FrameSpace {
     let extent = |role, page, pages: u64| Extent { page, pages: pages as u32, role, zone: Zone::Normal };
     let extents = [extent(Role::MAP, 0, map_pages), extent(Role::DATA, map_pages, layout.frames)];
     let [map, data] = [Role::MAP, Role::DATA].map(|role| Stream::new(&extents, role));
-    FrameSpace::new(Box::new(RigStore(memory)), layout, data, map)
+    FrameSpace::new(Box::new(RigStore { memory, is_lent: shape.is_lent }), layout, data, map)
 }
 
-struct RigStore(Arc<LyingMemory>);
+struct RigStore {
+    memory: Arc<LyingMemory>,
+    is_lent: bool,
+}
 
 impl GuestStore for RigStore {
     fn memory(&self) -> &dyn Memory {
-        &*self.0
+        &*self.memory
     }
 
     fn check(&self) -> ferrite_pool::Result<()> {
@@ -101,10 +106,14 @@ impl GuestStore for RigStore {
     }
 
     fn drain(&self) -> ferrite_pool::Result<()> {
-        Ok(self.0.drain()?)
+        Ok(self.memory.drain()?)
     }
 
     fn register_freezer(&self, _engine: Weak<dyn Freeze>) {}
+
+    fn sees_copies(&self) -> bool {
+        !self.is_lent
+    }
 }
 
 /// Returns the value that version `version` of a page has in its first word.

@@ -47,7 +47,8 @@ entry! { mremap, (
     place: *mut c_void, len: size_t, new_len: size_t, flags: c_int, new_place: *mut c_void
 ) -> *mut c_void {
     let is_refused = |place, len| mapped_region::changed(c"mremap", place, len).is_some();
-    if is_refused(place, len) || flags & libc::MREMAP_FIXED != 0 && is_refused(new_place, new_len) {
+    // A length of 0 maps the pages from `place` on a second time.
+    if is_refused(place, len.max(1)) || flags & libc::MREMAP_FIXED != 0 && is_refused(new_place, new_len) {
         return libc::MAP_FAILED;
     }
     // SAFETY: the program's own arguments.

@@ -140,6 +140,7 @@ fn changes(base: *mut c_void) -> usize {
             mappings::mprotect(base, PAGE, libc::PROT_READ) == 0,
             mappings::madvise(base, PAGE, libc::MADV_REMOVE) == 0,
             mappings::mremap(base, PAGE, 2 * PAGE, 0, ptr::null_mut()) != libc::MAP_FAILED,
+            mappings::mremap(base, 0, PAGE, libc::MREMAP_MAYMOVE, ptr::null_mut()) != libc::MAP_FAILED,
             mappings::munmap(base.byte_add(SIZE - PAGE), 2 * PAGE) == 0,
         ]
     };
