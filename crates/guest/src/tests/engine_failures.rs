@@ -43,6 +43,18 @@ fn vr4_a_disk_that_fails_loses_nothing() {
     }
 }
 
+/// A page that the disk can read is promoted, although the disk fails to read the pages behind it.
+#[test]
+fn a_bad_sector_of_a_neighbour_blocks_no_page() {
+    let shape = GuestShape { frames: 16, ..GuestShape::default() };
+    let world = shape.world();
+    let rig = shape.open(&world).expect("it opens");
+    world.disk(0).fail_nth(world.disk(0).requests());
+    assert!(rig.engine.fault(3).expect("read alone"));
+    let counts = rig.engine.counts();
+    assert_eq!((counts.promoted_pages, counts.truth_frames, counts.free_frames), (1, 1, 15));
+}
+
 /// VR9: the disk of another time is refused, by the time.
 #[test]
 fn vr9_a_disk_of_another_time_is_refused() {

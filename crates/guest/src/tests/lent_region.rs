@@ -1,12 +1,14 @@
 //! Guests that an owner lends to another process. Both ends are in this process, with a socket between them.
 
 use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use ferrite_disk::{Disk, FileDisk, FileDiskOptions};
 use ferrite_memory::Guard;
 use ferrite_memory::planted::plant;
+use ferrite_owner::services::PoolRequest;
 use ferrite_owner::{PoolAccess, PoolOwner, ServiceRegistry, ServiceRequest};
 use ferrite_pool::disk_stamp::DISK_STAMP_BYTES;
 use ferrite_pool::layout::{CHUNK, PAGE};
@@ -88,7 +90,7 @@ fn canary_vg1_an_owner_that_keeps_its_engine_is_caught() {
     assert!(why.is_some_and(|why| why.contains("in use by the pool's owner")));
 }
 
-/// VG1: while a process has the guest, nobody else opens it, and the refusals name the process.
+/// VG1: while a process has the guest, no other process opens it, and the refusals name the process.
 #[test]
 fn vg1_a_guest_has_one_engine() {
     assert_eq!(lend_an_open_guest(None), None);
@@ -111,6 +113,30 @@ fn vg1_a_guest_has_one_engine() {
     store(region.region(), 3, 33);
     drop(region);
     assert_eq!(ask(&owner, &flush()).expect("flushed").pid, None);
+}
+
+/// The check reports no doubled page of a guest that another process has, and reports it once that has ended.
+#[test]
+fn a_page_that_moves_while_the_pool_is_checked_is_no_damage() {
+    if !has_regions() {
+        return;
+    }
+    let (rig, owner) = LentRig::new();
+    let region = rig.borrow().expect("lent");
+    store(region.region(), 0, 1);
+    let word_place = |frame| region.engine().space.word_place(frame);
+    let [used, other] = [0, CHUNK / PAGE - 1].map(|frame| word_place(frame as u32));
+    let file = File::options().read(true).write(true).open(rig.0.pool_path()).expect("a file");
+    let mut word = [0; 8];
+    file.read_exact_at(&mut word, used).expect("read");
+    file.write_all_at(&word, other).expect("written");
+    let findings = || {
+        let report = owner.call(ServiceRequest::of(&PoolRequest::Check), &mut |_| true).expect("checked");
+        report.value["findings"].to_string()
+    };
+    assert_eq!(findings(), "[]");
+    drop(region);
+    assert!(findings().contains("both have page 0"), "{}", findings());
 }
 
 /// Stores into a lent guest before and after its owner ended, and ends the region under the next owner. Returns what failed.

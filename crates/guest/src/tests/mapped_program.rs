@@ -18,6 +18,7 @@ use ferrite_pool::layout::{CHUNK, PAGE};
 use super::region_rig::{PAGES, RegionFolder, StopAtEnd, has_regions, load, open_pool, store};
 use super::seeded::TestChoices;
 use crate::guest_region::RegionFaults;
+use crate::guest_resize::resize;
 use crate::{DirectPlane, GuestEngine, GuestRegion};
 
 const DISK_BYTES: u64 = PAGES * PAGE + DISK_STAMP_BYTES;
@@ -79,6 +80,22 @@ fn vp1_vp2_vp5_programs_store_into_more_pages_than_there_are_frames() {
         assert_eq!(word(opened.engine(), page), expected, "page {page}");
     }
     assert_eq!(opened.failure(), None);
+}
+
+/// VP1: frames that a resize added lie behind the others, and a run of pages crosses from those to these.
+#[test]
+fn vp1_a_run_of_pages_crosses_into_the_frames_of_a_resize() {
+    if !has_regions() {
+        return;
+    }
+    let disk: Arc<dyn Disk> = Arc::new(RamDisk::new(DISK_BYTES));
+    let folder = RegionFolder::new();
+    folder.create(&disk);
+    resize(&open_pool(&folder.pool_path()), "g", 2 * CHUNK).expect("there is space");
+    let faults = folder.open(disk, 99).expect("it opens");
+    let pages = || 0..CHUNK / PAGE + 40;
+    run(&faults, || pages().for_each(|page| store(&faults.region, page, page + 1)));
+    assert!(pages().all(|page| word(&faults.engine, page) == page + 1));
 }
 
 /// Stores to scattered pages of a region that may have 16 mappings. Returns the number that it has. The thread that
@@ -205,7 +222,7 @@ fn vp5_a_store_waits_while_the_disk_fails() {
     let folder = RegionFolder::new();
     folder.create(&disk);
     let faults = folder.open(disk, 99).expect("it opens");
-    lying.fail_nth(lying.requests());
+    lying.fail_from(lying.requests());
     run(&faults, || {
         std::thread::scope(|scope| {
             let storing = scope.spawn(|| store(&faults.region, 3, 33));
@@ -213,6 +230,7 @@ fn vp5_a_store_waits_while_the_disk_fails() {
                 std::thread::yield_now();
             }
             assert!(!storing.is_finished());
+            lying.fail_nth(u64::MAX);
             while !storing.is_finished() {
                 faults.make_room().expect("nothing fails");
             }

@@ -228,6 +228,32 @@ fn canary_tr6_mappings_that_children_have_are_caught() {
 }
 
 #[test]
+fn a_region_that_is_covered_has_no_pages() {
+    let Some((region, memory)) = new_region() else { return };
+    mapped_some(&region, &memory);
+    region.cover();
+    let covered = mappings(Span::new(region.base() as u64, region.size()));
+    assert!(covered.len() == 1 && !covered[0].contains(" rd "), "{covered:?}");
+}
+
+/// Runs in a process of its own, because it locks the memory of all threads.
+#[test]
+fn a_process_that_locks_its_memory_gets_no_region() {
+    const ROLE: &str = "FERRITE_TRAP_TEST_LOCKS";
+    if std::env::var_os(ROLE).is_none() {
+        let name = std::thread::current().name().expect("the test's").to_string();
+        let mut locking = std::process::Command::new(std::env::current_exe().expect("this program"));
+        let ended = locking.args(["--exact", &name, "--test-threads=2"]).env(ROLE, "1").output().expect("it runs");
+        assert!(ended.status.success(), "{ended:?}");
+    } else if new_region().is_some() {
+        // SAFETY: it changes no byte. The limit of locked memory may refuse it.
+        let is_locked = unsafe { libc::mlockall(libc::MCL_FUTURE) == 0 };
+        let refused = TrapRegion::new(PAGES * PAGE).err();
+        assert!(!is_locked || matches!(refused, Some(Error::Unsupported(_))), "{refused:?}");
+    }
+}
+
+#[test]
 fn a_pool_in_a_plain_file_is_refused() {
     let Some((mut region, _)) = new_region() else { return };
     let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("a folder");
