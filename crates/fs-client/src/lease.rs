@@ -76,15 +76,15 @@ impl FileLease {
             Some(()) => into.len(),
             None => self.read_slowly(at, into)?,
         };
-        self.count(DirectRequest::Read, read);
+        self.count_read(read);
         Some(read)
     }
 
-    /// Counts a request of this thread that moved `bytes`.
+    /// Counts a read of `bytes` bytes by this thread.
     #[inline(always)]
-    fn count(&self, request: DirectRequest, bytes: usize) {
-        if let Some(thread_slot) = thread_slot::claimed(&self.session) {
-            self.session.shared_state().count(thread_slot, request, bytes);
+    fn count_read(&self, bytes: usize) {
+        if let Some(thread_slot) = thread_slot::claimed_for_reads(&self.session) {
+            self.session.shared_state().count(thread_slot, DirectRequest::Read, bytes);
         }
     }
 

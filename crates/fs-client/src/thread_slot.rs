@@ -9,6 +9,9 @@ use ferrite_memory::end_foreign_pin;
 use super::session::FsSession;
 use ferrite_fs::share::layout::shared_state::THREAD_SLOTS;
 
+/// The first slots, which threads may claim to count reads. All slots are for writes, which need one.
+const READER_SLOTS: usize = THREAD_SLOTS / 2;
+
 /// A claimed slot, released when its thread ends.
 struct ThreadSlot {
     session: Weak<FsSession>,
@@ -33,6 +36,8 @@ thread_local! {
     static CLAIMED: RefCell<Vec<ThreadSlot>> = const { RefCell::new(Vec::new()) };
     /// The slot that this thread used last, with its session: one word, because a signal handler may use it too.
     static LAST: Cell<usize> = const { Cell::new(0) };
+    /// The session in which this thread found no slot to count its reads; 0 if there is none.
+    static UNCOUNTED: Cell<usize> = const { Cell::new(0) };
 }
 
 /// Ends the calling thread's pins, which no destructor will end: a signal handler is about to jump out of the code
@@ -64,11 +69,35 @@ pub(crate) fn number() -> usize {
 #[inline(always)]
 pub(crate) fn claimed(session: &Arc<FsSession>) -> Option<usize> {
     let last = LAST.get();
-    if last / THREAD_SLOTS == session.number() { Some(last % THREAD_SLOTS) } else { find(session) }
+    if last / THREAD_SLOTS == session.number() { Some(last % THREAD_SLOTS) } else { find(session, THREAD_SLOTS) }
+}
+
+/// Returns the slot in which this thread counts its reads of `session`. A thread that finds none does not try again in
+/// the session: reads work without a slot, and the search is slow when many are claimed.
+#[inline(always)]
+pub(crate) fn claimed_for_reads(session: &Arc<FsSession>) -> Option<usize> {
+    let last = LAST.get();
+    if last / THREAD_SLOTS == session.number() {
+        Some(last % THREAD_SLOTS)
+    } else if UNCOUNTED.get() == session.number() {
+        None
+    } else {
+        find_for_reads(session)
+    }
 }
 
 #[inline(never)]
-fn find(session: &Arc<FsSession>) -> Option<usize> {
+fn find_for_reads(session: &Arc<FsSession>) -> Option<usize> {
+    let found = find(session, READER_SLOTS);
+    if found.is_none() {
+        UNCOUNTED.set(session.number());
+    }
+    found
+}
+
+/// Returns the slot of this thread in `session`, or claims one of the first `limit` slots.
+#[inline(never)]
+fn find(session: &Arc<FsSession>, limit: usize) -> Option<usize> {
     let found = |thread_slots: &RefCell<Vec<ThreadSlot>>| {
         let thread_slots = thread_slots.try_borrow().ok()?;
         thread_slots
@@ -79,14 +108,14 @@ fn find(session: &Arc<FsSession>) -> Option<usize> {
     // A thread without a slot skips even that, because the first access allocates memory.
     let slot_session = if LAST.get() == 0 { None } else { CLAIMED.try_with(found).ok().flatten() };
     let Some(thread_slot) = slot_session else {
-        return session.quietly(|| CLAIMED.try_with(|thread_slots| claim(thread_slots, session)).ok()?);
+        return session.quietly(|| CLAIMED.try_with(|thread_slots| claim(thread_slots, session, limit)).ok()?);
     };
     LAST.set(session.number() * THREAD_SLOTS + thread_slot);
     Some(thread_slot)
 }
 
 #[cold]
-fn claim(thread_slots: &RefCell<Vec<ThreadSlot>>, session: &Arc<FsSession>) -> Option<usize> {
+fn claim(thread_slots: &RefCell<Vec<ThreadSlot>>, session: &Arc<FsSession>, limit: usize) -> Option<usize> {
     let mut thread_slots = thread_slots.try_borrow_mut().ok()?;
     let shared_state = session.shared_state();
     let is_mine = |thread_slot: &usize| {
@@ -95,9 +124,10 @@ fn claim(thread_slots: &RefCell<Vec<ThreadSlot>>, session: &Arc<FsSession>) -> O
             .compare_exchange(0, session.id().0, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
     };
-    let thread_slot = (0..THREAD_SLOTS).find(is_mine)?;
+    let thread_slot = (0..limit).find(is_mine)?;
     thread_slots.retain(|thread_slot| thread_slot.session.strong_count() > 0);
     thread_slots.push(ThreadSlot { session: Arc::downgrade(session), of: session.number(), thread_slot });
+    UNCOUNTED.set(0);
     LAST.set(session.number() * THREAD_SLOTS + thread_slot);
     Some(thread_slot)
 }
