@@ -14,6 +14,9 @@ use crate::store::change::FsChange;
 use crate::store::slots::SlotStore;
 use crate::{Allocate, Error, Ino, Result, Seek};
 
+/// How often a part is allocated at most while pages leave the pool and other writers take them.
+const TRIES: u32 = 16;
+
 /// See [`crate::FileSystem::allocate`].
 pub(crate) fn allocate(files: &FileLayer, ino: Ino, range: Range<u64>, how: Allocate) -> Result<()> {
     files.refuse_if_read_only()?;
@@ -36,7 +39,8 @@ pub(crate) fn allocate(files: &FileLayer, ino: Ino, range: Range<u64>, how: Allo
 }
 
 /// Returns true if `range` needs more pages than there are, beside those that the file has: in the pool, or with a tier
-/// in the pool and on its SSDs as far as they are free. All that there are would be given to it before it fails.
+/// in the pool and on its SSDs as far as they are free. Without this check, the allocation takes all free
+/// pages before it fails.
 fn exceeds_space(files: &FileLayer, ino: Ino, range: &Range<u64>, how: Allocate) -> Result<bool> {
     let inode = {
         let _stripe = files.locks.read(ino);
@@ -57,12 +61,14 @@ fn allocate_in_parts(files: &FileLayer, slots: &SlotStore, ino: Ino, range: Rang
     while start < range.end {
         let end = (start + 1).next_multiple_of(CHUNK).min(range.end);
         let used = || slots.counters.evicted_pages.get();
-        let mut evicted = used();
+        let (mut evicted, mut tries) = (used(), 1);
         loop {
             match files.with_space(|| allocate_locked(files, ino, start..end, how)) {
                 Ok(()) => break,
                 // Other writers took what was evicted.
-                Err(why) if why.is_no_space() && used() > evicted => evicted = used(),
+                Err(why) if why.is_no_space() && used() > evicted && tries < TRIES => {
+                    (evicted, tries) = (used(), tries + 1);
+                }
                 Err(why) => {
                     if !kept_before && keeps_pages(files, ino)? {
                         free_kept_pages(files, ino)?;

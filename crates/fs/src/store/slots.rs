@@ -23,6 +23,7 @@ use crate::share::layout::shared_state::SharedState;
 use crate::store::clean_list::CleanList;
 use crate::store::fetched_pages::{FetchedPage, FetchedPages};
 use crate::store::read_ghosts::ReadGhosts;
+use crate::format::slot_table::SsdState;
 use crate::store::slots::held_segments::SegmentHold;
 use crate::store::tier_counters::TierCounters;
 use crate::store::tier_set::{SegmentState, TierMember, TierSet};
@@ -321,11 +322,15 @@ impl SlotStore {
     }
 
     /// Returns how many pages the SSDs have room for, and how many more: a clean page can leave the pool, and its slot is
-    /// taken already. The room of two segments is for cleaning. There is no more if nothing can be written.
+    /// taken already. The room of two segments is for cleaning, and the pages of an SSD that leaves need room on the
+    /// others. There is no more if nothing can be written.
     pub fn room(&self) -> (u64, u64) {
         let set = self.set.read();
         let more = |sum: u64, (_, state): (SegmentNo, &SegmentState)| sum + state.room();
         let (all, more) = (set.segments().count() as u64 * SEGMENT_PAGES, set.segments().fold(0, more));
+        let leaving = set.members().iter().filter(|member| member.ssd.state == SsdState::Leaving);
+        let moves: u64 = leaving.flat_map(|member| set.states_of(member)).map(SegmentState::named).sum();
+        let more = more.saturating_sub(moves);
         let is_full = self.failure().is_some() && !planted!("fs: room on a dead SSD");
         let [all, more] = [all, more].map(|pages| pages.saturating_sub(2 * SEGMENT_PAGES));
         (all, if is_full { 0 } else { more })
@@ -348,15 +353,16 @@ impl SlotStore {
     }
 
     /// Returns segments to be cleaned, whose named slots together are `most` at most, and one more segment from which the
-    /// rest is filled up: the sparsest, or under the paper's policy those that were written first. None of them is free
-    /// or being written. There are none if cleaning all segments gains none.
+    /// rest is filled up: the sparsest, or under the paper's policy those that were written first. None of them is free,
+    /// being written, or held by a backup, which keeps it from becoming free. There are none if cleaning all segments gains none.
     pub fn sparse(&self, most: u64) -> Vec<SegmentNo> {
         let order = |state: &SegmentState| match self.policy() {
             TierPolicy::Ferrite => state.used(),
             TierPolicy::Paper => state.sequence.load(Ordering::SeqCst),
         };
-        let is_read = |state: &SegmentState| !state.is_busy.load(Ordering::SeqCst) && !state.is_overwritten();
-        let may_be = |state: &SegmentState| (1..SEGMENT_PAGES).contains(&state.used()) && is_read(state);
+        let is_set = |flag: &AtomicBool| flag.load(Ordering::SeqCst);
+        let is_kept = |state: &SegmentState| is_set(&state.is_busy) || is_set(&state.is_held) || state.is_overwritten();
+        let may_be = |state: &SegmentState| (1..SEGMENT_PAGES).contains(&state.used()) && !is_kept(state);
         let set = self.set.read();
         let mut sparse: Vec<(u64, u64, SegmentNo)> = set
             .segments()

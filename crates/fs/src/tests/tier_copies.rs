@@ -142,11 +142,19 @@ fn ti22_a_hold_keeps_ssds_and_ends() {
     usual(&fs);
     fs.flush().expect("flushed");
     send_away(&fs);
+    for page in 1..4 {
+        put(&fs, at(&fs, "big"), page * 4096, 4096, 9);
+        fs.flush().expect("flushed");
+        send_away(&fs);
+    }
     let free = || fs.tier_stats().expect("a tier").segments.free;
     let before = free();
+    let sparse = || fs.slots.as_ref().expect("a tier").sparse(u64::MAX).len();
+    assert!(sparse() > 0, "cleaning would gain a segment");
     let hold = fs.hold_tier().expect("a tier").expect("a tier");
     fs.freeze();
     fs.thaw();
+    assert_eq!(sparse(), 0, "cleaning a held segment makes none free");
     let refused = fs.tier_upkeep().remove_ssd("ssd", &mut |_| true).expect_err("it is copied").to_string();
     assert!(refused.contains("a backup copies the SSDs"), "{refused}");
     assert!(fs.hold_tier().is_err(), "one backup at a time");
