@@ -1,8 +1,8 @@
 //! Checking an open cache: the tables and slots in the pool, what the SSDs hold, and the disks beside it.
 //!
-//! A check writes nothing but dead marks, which would be stored anyway. Clients continue; the worker stands still while the
-//! tables are compared with DRAM, and continues while members are read. A difference that a client's change may have
-//! caused is compared again.
+//! A check writes nothing but dead marks, which would be stored anyway. Clients continue. The worker waits while the
+//! places of all tables are compared, and while one table is compared with DRAM. It continues between tables and while
+//! members are read. A difference that a client's change may have caused is compared again.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 
 use ferrite_disk::{Op, ReadyEvent, Wait};
 use ferrite_memory::{Span, planted};
+use parking_lot::MutexGuard;
 use serde::{Deserialize, Serialize};
 
 use crate::Result;
@@ -19,7 +20,7 @@ use crate::cache_layout::BLOCK;
 use crate::cache_memory::sum_of;
 use crate::leb_table::{TableContent, TablePage, decode_table};
 use crate::member_queues::{Member, MemberQueues, MemberRequest};
-use crate::page_word::{BlockKey, LebPlace, PageRef};
+use crate::page_word::{BlockKey, LebPlace, LebPlaces, PageRef};
 
 mod check_stamps;
 
@@ -94,13 +95,14 @@ impl Cache {
     ) -> Result<Option<CacheCheckReport>> {
         let members = MemberQueues::new(Arc::clone(&self.core), Arc::new(ReadyEvent::new()?))?;
         let mut check = CacheCheck { core: &self.core, members, report: CacheCheckReport::default() };
-        self.check_structure(&mut check)?;
+        self.check_places(&mut check);
         self.check_stamps(&mut check)?;
         let tables = u64::from(self.core.memory.tables());
         for table in 0..self.core.memory.tables() {
             if !progress(table.into(), tables) {
                 return Ok(None);
             }
+            self.check_table(&mut check, table)?;
             if options.read || options.against_disk {
                 self.check_content(&mut check, options, table)?;
             }
@@ -110,39 +112,47 @@ impl Cache {
         Ok(Some(check.report))
     }
 
-    /// Compares all tables with DRAM and with each other.
-    fn check_structure(&self, check: &mut CacheCheck<'_>) -> Result<()> {
+    /// Compares the states and places of all tables with each other, and the counts of dirty pages, at one moment.
+    fn check_places(&self, check: &mut CacheCheck<'_>) {
         let worker = self.worker.lock();
         let mut places = HashSet::new();
         let known: HashSet<u32> = worker.valid.values().map(|valid| valid.table).collect();
         for table in 0..self.core.memory.tables() {
-            let content = match self.core.memory.load_table(table) {
-                Ok(content) => content,
-                Err(fault) => {
-                    check.report.find(format!("table {table}: {fault}"));
-                    continue;
+            match self.core.memory.table_sequence(table) {
+                Ok(Some(_)) => {
+                    let own = self.core.memory.table_places(table).unwrap_or_default();
+                    check.compare_places(table, own, &mut places);
                 }
-            };
-            match content {
-                Some(content) => {
-                    check.report.tables += 1;
-                    check.compare_places(table, &content, &mut places);
-                    if !known.contains(&table) {
-                        check.report.find(format!("table {table}: valid in the pool, and not in use"));
-                        continue;
-                    }
-                    check.compare_table(table, &content)?;
-                }
-                None if known.contains(&table) => {
+                Ok(None) if known.contains(&table) => {
                     check.report.find(format!("table {table}: in use, and free in the pool"));
                 }
-                None => {}
+                // A fault is found with the content of the table.
+                Ok(None) | Err(_) => {}
             }
         }
         let (counted, dirty) = self.core.dirty_counts(worker.valid.values().map(|valid| valid.table));
         if counted != dirty {
             check.report.find(format!("{counted} dirty pages are counted, and {dirty} are there"));
         }
+    }
+
+    /// Compares a table with DRAM.
+    fn check_table(&self, check: &mut CacheCheck<'_>, table: u32) -> Result<()> {
+        let worker = self.worker.lock();
+        match self.core.memory.load_table(table) {
+            Err(fault) => check.report.find(format!("table {table}: {fault}")),
+            Ok(None) => {}
+            Ok(Some(content)) => {
+                check.report.tables += 1;
+                if worker.valid.get(&content.sequence).is_some_and(|valid| valid.table == table) {
+                    check.compare_table(table, &content)?;
+                } else {
+                    check.report.find(format!("table {table}: valid in the pool, and not in use"));
+                }
+            }
+        }
+        // The worker comes before the next table.
+        MutexGuard::unlock_fair(worker);
         Ok(())
     }
 
@@ -173,9 +183,9 @@ impl Cache {
 }
 
 impl CacheCheck<'_> {
-    fn compare_places(&mut self, table: u32, content: &TableContent, all: &mut HashSet<LebPlace>) {
+    fn compare_places(&mut self, table: u32, places: LebPlaces, all: &mut HashSet<LebPlace>) {
         let mut own: Vec<u8> = Vec::new();
-        for place in content.places.iter().flatten() {
+        for place in places.iter().flatten() {
             let LebPlace { ssd, leb } = *place;
             let Some(known) = self.core.ssds.get(ssd) else {
                 self.report.find(format!("table {table}: SSD {ssd} is not in the cache"));

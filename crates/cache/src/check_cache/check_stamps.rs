@@ -1,6 +1,7 @@
 //! The part of a check that compares the stamps of the members with what the pool has of them (CA11, CA13).
 
 use ferrite_memory::{Span, planted};
+use ferrite_pool::PoolMember;
 use ferrite_pool::disk_stamp::DISK_STAMP_BYTES;
 use ferrite_pool::layout::PAGE;
 
@@ -22,13 +23,19 @@ struct ExpectedStamp {
 }
 
 impl Cache {
-    /// Compares the stamps of the members that are in use, while no member joins, leaves or gets a new generation.
+    /// Compares the stamps of the members that are in use. A member may hang, so members join, leave and get new
+    /// generations while the stamps are read. A difference is a finding if the member still has its generation.
     pub(super) fn check_stamps(&self, check: &mut CacheCheck<'_>) -> Result<()> {
-        let _membership = self.membership.lock();
-        let config = self.core.config.lock().config.clone();
-        let members = self.pool.members()?;
-        for expected in expected_stamps(&self.core, &config) {
-            let generation = members.iter().find(|member| member.uuid == expected.uuid).map(|known| known.generation);
+        let (expected, members) = {
+            let _membership = self.membership.lock();
+            let config = self.core.config.lock().config.clone();
+            (expected_stamps(&self.core, &config), self.pool.members()?)
+        };
+        let generation_in = |members: &[PoolMember], uuid: [u8; 16]| {
+            members.iter().find(|member| member.uuid == uuid).map(|known| known.generation)
+        };
+        for expected in expected {
+            let generation = generation_in(&members, expected.uuid);
             let pages = check.request(expected.member, Span::new(expected.at, DISK_STAMP_BYTES));
             let is_right = |stamp: MemberStamp| {
                 stamp.record.object == expected.uuid
@@ -38,15 +45,19 @@ impl Cache {
                     && (stamp.id, stamp.lebs) == (expected.id, expected.lebs)
             };
             check.report.stamps += 1;
-            match pages {
-                Err(why) => check.report.find(format!("{}: its stamp cannot be read: {why}", expected.name)),
+            let what = match pages {
+                Err(why) => format!("its stamp cannot be read: {why}"),
                 Ok(pages) => {
                     let mut stamps = pages.chunks(PAGE as usize).filter_map(MemberStamp::decode);
-                    if !stamps.any(is_right) && !planted!("cache: a check does not compare stamps") {
-                        let what = "its stamp is not the one that the pool has of it: the next opening will not use it";
-                        check.report.find(format!("{}: {what}", expected.name));
+                    if stamps.any(is_right) || planted!("cache: a check does not compare stamps") {
+                        continue;
                     }
+                    "its stamp is not the one that the pool has of it: the next opening will not use it".into()
                 }
+            };
+            let _membership = self.membership.lock();
+            if generation_in(&self.pool.members()?, expected.uuid) == generation {
+                check.report.find(format!("{}: {what}", expected.name));
             }
         }
         Ok(())
