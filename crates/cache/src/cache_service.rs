@@ -14,7 +14,7 @@ use ferrite_pool::{Failure, FailureKind, Pool, PoolMember, Tag, TagKind};
 use serde_json::Value;
 
 use crate::cache::MemberOpener;
-use crate::cache_reports::{CacheStats, CreatedCache};
+use crate::cache_reports::{CacheStats, CreatedCache, SsdStats};
 use crate::cache_requests::{CACHE, CacheRequest, MemberAddress, NewCacheDisk};
 use crate::cache_settings::{CacheMode, CacheSettings};
 use crate::cache_spec::{CacheSpec, NewDisk, NewSsd};
@@ -94,31 +94,36 @@ impl RunningService for OpenCaches {
 
     fn metrics(&self) -> Vec<Metric> {
         let all = self.all_stats();
-        let sum = |of: &dyn Fn(&CacheStats) -> u64| all.iter().map(of).sum::<u64>();
-        let about = |help: &str| format!("{help}, of all open caches");
-        let gauge = |name: &str, help: &str, value: u64| Metric::gauge(name, &about(help)).of(value);
-        let counter = |name: &str, help: &str, value: u64| Metric::counter(name, &about(help)).of(value);
+        let each = |mut metric: Metric, of: &dyn Fn(&CacheStats) -> u64| {
+            all.iter().for_each(|cache| metric.add([("cache", &cache.name)], of(cache)));
+            metric
+        };
+        let each_ssd = |mut metric: Metric, of: &dyn Fn(&SsdStats) -> u64| {
+            for (cache, ssd) in all.iter().flat_map(|cache| cache.ssds.iter().map(move |ssd| (cache, ssd))) {
+                metric.add([("cache", &cache.name), ("ssd", &ssd.id.to_string())], of(ssd));
+            }
+            metric
+        };
+        let (gauge, counter) = (Metric::gauge, Metric::counter);
         vec![
-            gauge("cache_dirty_bytes", "Bytes newer than on the disks", sum(&|it| it.bytes.dirty)),
-            gauge("cache_clean_bytes", "Bytes on SSDs that the disks have too", sum(&|it| it.bytes.clean)),
-            gauge("cache_single_bytes", "Dirty bytes with one copy instead of two", sum(&|it| it.bytes.single)),
-            gauge("cache_lost_bytes", "Dirty bytes of which no copy can be read", sum(&|it| it.bytes.lost)),
-            counter(
-                "cache_read_hits_total",
-                "Blocks read from buffers and SSDs",
-                sum(&|it| it.hits.read_buffer + it.hits.read_ssd),
-            ),
-            counter("cache_read_misses_total", "Blocks read from disks", sum(&|it| it.misses)),
-            counter("cache_destaged_blocks_total", "Dirty blocks written to disks", sum(&|it| it.destage.pages)),
-            counter(
-                "cache_ssd_written_bytes_total",
-                "Bytes written to SSDs since they joined",
-                sum(&|it| it.ssds.iter().map(|ssd| ssd.written_bytes).sum()),
-            ),
-            counter(
-                "cache_ssd_errors_total",
-                "Requests of SSDs that failed and blocks that did not match their sums",
-                sum(&|it| it.ssds.iter().map(|ssd| ssd.errors + ssd.mismatches).sum()),
+            each(gauge("cache_dirty_bytes", "Bytes newer than on the disks"), &|it| it.bytes.dirty),
+            each(gauge("cache_clean_bytes", "Bytes on SSDs that the disks have too"), &|it| it.bytes.clean),
+            each(gauge("cache_single_bytes", "Dirty bytes with one copy instead of two"), &|it| it.bytes.single),
+            each(gauge("cache_lost_bytes", "Dirty bytes of which no copy can be read"), &|it| it.bytes.lost),
+            each(counter("cache_read_hits_total", "Blocks read from buffers and SSDs"), &|it| {
+                it.hits.read_buffer + it.hits.read_ssd
+            }),
+            each(counter("cache_read_misses_total", "Blocks read from disks"), &|it| it.misses),
+            each(counter("cache_destaged_blocks_total", "Dirty blocks written to disks"), &|it| it.destage.pages),
+            each_ssd(counter("cache_ssd_written_bytes_total", "Bytes written to an SSD since it joined"), &|ssd| {
+                ssd.written_bytes
+            }),
+            each_ssd(
+                counter(
+                    "cache_ssd_errors_total",
+                    "Requests of an SSD that failed and blocks that did not match their sums",
+                ),
+                &|ssd| ssd.errors + ssd.mismatches,
             ),
         ]
     }

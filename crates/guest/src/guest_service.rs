@@ -71,13 +71,13 @@ impl RunningService for OpenGuests {
     }
 
     fn metrics(&self) -> Vec<Metric> {
-        let all: Vec<GuestCounts> = self.engines().iter().map(|engine| engine.counts()).collect();
-        let sum = |of: &dyn Fn(&GuestCounts) -> u64| all.iter().map(of).sum::<u64>();
-        let about = |help: &str| format!("{help}, of all open guests");
-        let gauge =
-            |name: &str, help: &str, of: &dyn Fn(&GuestCounts) -> u64| Metric::gauge(name, &about(help)).of(sum(of));
-        let counter =
-            |name: &str, help: &str, of: &dyn Fn(&GuestCounts) -> u64| Metric::counter(name, &about(help)).of(sum(of));
+        let all = self.all_counts();
+        let each = |mut metric: Metric, of: &dyn Fn(&GuestCounts) -> u64| {
+            all.iter().for_each(|(name, counts)| metric.add([("guest", name)], of(counts)));
+            metric
+        };
+        let gauge = |name: &str, help: &str, of: &dyn Fn(&GuestCounts) -> u64| each(Metric::gauge(name, help), of);
+        let counter = |name: &str, help: &str, of: &dyn Fn(&GuestCounts) -> u64| each(Metric::counter(name, help), of);
         vec![
             gauge("guest_truth_frames", "Frames that are newer than the disks", &|it| it.truth_frames),
             gauge("guest_copy_frames", "Frames that the disks have too", &|it| it.copy_frames),

@@ -21,7 +21,7 @@ use crate::guest_requests::{GuestDiskPlace, GuestReport};
 use crate::guest_resize::resize;
 use crate::guest_spec::{GuestSpec, disk_address, erase_stamp, truth_bytes};
 use crate::plane::DirectPlane;
-use crate::{GUEST_KIND, GuestEngine, GuestLayout};
+use crate::{GUEST_KIND, GuestCounts, GuestEngine, GuestLayout};
 
 /// The time between two steps of a guest that rests.
 pub(crate) const PAUSE: Duration = Duration::from_millis(20);
@@ -323,8 +323,10 @@ impl OpenGuests {
         self.open.lock().clear();
     }
 
-    /// Returns the engines of all open guests.
-    pub(crate) fn engines(&self) -> Vec<Arc<GuestEngine>> {
-        self.open.lock().values().map(|open| Arc::clone(&open.engine)).collect()
+    /// Returns the counts of each open guest, with its name.
+    pub(crate) fn all_counts(&self) -> Vec<(String, GuestCounts)> {
+        let engine = |(name, open): (&String, &Arc<OpenGuest>)| (name.clone(), Arc::clone(&open.engine));
+        let open: Vec<_> = self.open.lock().iter().map(engine).collect();
+        open.into_iter().map(|(name, engine)| (name, engine.counts())).collect()
     }
 }
