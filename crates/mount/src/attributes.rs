@@ -3,7 +3,7 @@
 use ferrite_fs::{Error, Ino, Result, SetXattr};
 use fuser::{Errno, ReplyXattr, Request};
 
-use super::errno::errno;
+use super::errno::{errno, failed};
 use super::reserve::NAME_BYTES;
 use super::server::FuseFs;
 
@@ -43,7 +43,7 @@ impl FuseFs {
 pub(super) fn send(value: Result<Vec<u8>>, len: u32, reply: ReplyXattr) {
     match value {
         Ok(value) if len == 0 => reply.size(value.len() as u32),
-        Ok(value) if value.len() > len as usize => reply.error(Errno::ERANGE),
+        Ok(value) if value.len() > len as usize => reply.error(failed(Errno::ERANGE)),
         Ok(value) => reply.data(&value),
         Err(error) => reply.error(errno(&error)),
     }

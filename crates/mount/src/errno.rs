@@ -4,6 +4,12 @@ use ferrite_fs::Error;
 use ferrite_fuse::note_failed;
 use fuser::Errno;
 
+/// Returns `why`, with which this thread's request fails.
+pub(super) fn failed(why: Errno) -> Errno {
+    note_failed();
+    why
+}
+
 /// Returns the errno of `error`, with which this thread's request fails; `EIO` for damage and for errors of the pool and of SSDs.
 pub(super) fn errno(error: &Error) -> Errno {
     note_failed();

@@ -46,7 +46,7 @@ use super::attributes::send;
 use super::cache_policy::{KNOWN, decline};
 use super::content::WriteRequest;
 use super::convert::{NOTHING, attributes, file_type, rename, set_time, time};
-use super::errno::errno;
+use super::errno::{errno, failed};
 use super::kernel;
 use super::reserve::NAME_BYTES;
 use super::server::FuseFs;
@@ -184,7 +184,7 @@ impl Filesystem for FuseFs {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        let Some(how) = rename(flags, who(request)) else { return reply.error(Errno::EINVAL) };
+        let Some(how) = rename(flags, who(request)) else { return reply.error(failed(Errno::EINVAL)) };
         let from = (Ino(parent.0), name.as_bytes());
         answer(self.fs.rename(from, (Ino(new_parent.0), new_name.as_bytes()), how), reply);
     }
@@ -263,7 +263,7 @@ impl Filesystem for FuseFs {
 
     fn fsync(&self, _: &Request, ino: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
         match self.lost.take(Ino(ino.0)) {
-            Some(why) => reply.error(why),
+            Some(why) => reply.error(failed(why)),
             None => answer(self.fs.fsync(Ino(ino.0)), reply),
         }
     }
@@ -348,9 +348,9 @@ impl Filesystem for FuseFs {
             (libc::FALLOC_FL_PUNCH_HOLE, true) => Allocate::Punch,
             (libc::FALLOC_FL_ZERO_RANGE, false) => Allocate::Zero,
             (libc::FALLOC_FL_ZERO_RANGE, true) => Allocate::ZeroKeepSize,
-            _ => return reply.error(Errno::EOPNOTSUPP),
+            _ => return reply.error(failed(Errno::EOPNOTSUPP)),
         };
-        let Some(end) = at.checked_add(len) else { return reply.error(Errno::EFBIG) };
+        let Some(end) = at.checked_add(len) else { return reply.error(failed(Errno::EFBIG)) };
         answer(self.allocate(by, Ino(ino.0), at..end, how), reply);
     }
 
@@ -358,13 +358,13 @@ impl Filesystem for FuseFs {
         let what = match whence {
             libc::SEEK_DATA => Seek::Data,
             libc::SEEK_HOLE => Seek::Hole,
-            _ => return reply.error(Errno::EINVAL),
+            _ => return reply.error(failed(Errno::EINVAL)),
         };
         if self.cached {
             // The kernel's cache may hold data that this server does not have yet.
             return reply.error(Errno::ENOSYS);
         }
-        let Ok(at) = u64::try_from(at) else { return reply.error(Errno::ENXIO) };
+        let Ok(at) = u64::try_from(at) else { return reply.error(failed(Errno::ENXIO)) };
         match self.fs.seek(Ino(ino.0), at, what) {
             Ok(at) => reply.offset(at as i64),
             Err(error) => reply.error(errno(&error)),
