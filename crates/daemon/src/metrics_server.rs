@@ -94,13 +94,17 @@ fn accept_all(listener: &TcpListener, source: &Arc<MetricsSource>) {
 fn answer_aside(stream: TcpStream, source: Arc<MetricsSource>) -> io::Result<Answering> {
     let kept = stream.try_clone()?;
     // A client that fails or is too slow is disconnected, which is all that it can be told.
-    let answer = move || _ = answer(stream, &*source);
+    let answer = move || {
+        let _ = answer(&stream, &*source);
+        // `accept_all` keeps another descriptor of the connection until the next client comes.
+        let _ = stream.shutdown(Shutdown::Both);
+    };
     Ok(Answering { stream: kept, thread: Builder::new().name("metrics-client".into()).spawn(answer)? })
 }
 
-fn answer(mut stream: TcpStream, source: &MetricsSource) -> io::Result<()> {
+fn answer(stream: &TcpStream, source: &MetricsSource) -> io::Result<()> {
     let until = Instant::now() + CONNECTION_TIME;
-    let (status, kind, body) = match read_request(&mut stream, until)? {
+    let (status, kind, body) = match read_request(stream, until)? {
         Answer::Metrics => match source() {
             Some(metrics) => ("200 OK", METRICS_TYPE, metrics_text(&metrics)),
             None => ("503 Service Unavailable", PLAIN, "the pool is being closed\n".into()),
@@ -111,14 +115,13 @@ fn answer(mut stream: TcpStream, source: &MetricsSource) -> io::Result<()> {
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
         body.len()
     );
-    write_all(&mut stream, &[head.as_bytes(), body.as_bytes()].concat(), until)?;
-    stream.shutdown(Shutdown::Write)
+    write_all(stream, &[head.as_bytes(), body.as_bytes()].concat(), until)
 }
 
 const PLAIN: &str = "text/plain; charset=utf-8";
 
 /// Reads a request up to the end of its headers.
-fn read_request(stream: &mut TcpStream, until: Instant) -> io::Result<Answer> {
+fn read_request(mut stream: &TcpStream, until: Instant) -> io::Result<Answer> {
     let (mut request, mut part) = (Vec::new(), [0; 1024]);
     loop {
         stream.set_read_timeout(Some(left(until)?))?;
@@ -138,7 +141,7 @@ fn read_request(stream: &mut TcpStream, until: Instant) -> io::Result<Answer> {
     }
 }
 
-fn write_all(stream: &mut TcpStream, mut bytes: &[u8], until: Instant) -> io::Result<()> {
+fn write_all(mut stream: &TcpStream, mut bytes: &[u8], until: Instant) -> io::Result<()> {
     while !bytes.is_empty() {
         stream.set_write_timeout(Some(left(until)?))?;
         match stream.write(bytes) {

@@ -48,6 +48,15 @@ fn a_request_without_end_is_refused() {
 }
 
 #[test]
+fn an_answered_client_is_disconnected_before_the_next_one_comes() {
+    let server = server();
+    let mut stream = TcpStream::connect(server.address()).expect("connected");
+    stream.set_read_timeout(Some(2 * CONNECTION_TIME)).expect("set");
+    stream.shutdown(Shutdown::Write).expect("shut down");
+    assert_eq!(stream.read(&mut [0; 1]).expect("the end of the connection"), 0);
+}
+
+#[test]
 fn silent_clients_keep_no_other_client_and_no_end_waiting() {
     let server = server();
     let silent: Vec<TcpStream> =
