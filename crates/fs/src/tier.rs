@@ -172,7 +172,7 @@ pub(crate) fn make_room(files: &FileLayer, work: &TierWork) -> Result<bool> {
     }
     // If no page was dirty, another thread has just written the last ones: they are clean now.
     let is_destaged = match destage_or_clean(files, slots, work) {
-        // Rather a segment that is not full than a change without space.
+        // A partly filled segment is better than a failed change.
         Ok(false) => destage::destage(files, slots, work, destage::Fill::Partly),
         done => done,
     };

@@ -5,7 +5,7 @@ use std::fmt;
 
 use ferrite_memory::{RequestCounters, RequestTotals};
 
-/// What requests of a mount do, as far as they are counted together.
+/// The operations by which requests of a mount are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FuseOperation {
     /// Finding a name in a directory, and the kernel's forgetting of an inode.

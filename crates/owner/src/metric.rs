@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ferrite_memory::LatencyCounts;
 use serde::{Deserialize, Serialize};
 
-/// What a number of a metric means.
+/// The kind of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MetricKind {

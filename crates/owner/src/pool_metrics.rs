@@ -14,7 +14,7 @@ fn kind_name(registry: &ServiceRegistry, kind: TagKind) -> String {
     service.map_or_else(|| kind.name().into(), |service| service.name().into())
 }
 
-/// What an owner knows of its pool's past.
+/// The history of a pool since its owner opened it.
 pub(crate) struct PoolHistory {
     opened: Instant,
     recovery: Recovery,

@@ -29,7 +29,7 @@ pub trait QueueLayer: Send {
     }
 }
 
-/// What a [`LayeredQueue`] remembers of a request until it completes.
+/// The part of a request that a [`LayeredQueue`] keeps until completion.
 #[derive(Clone, Copy, Debug)]
 pub struct NotedRequest {
     /// The request's operation.

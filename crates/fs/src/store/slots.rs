@@ -17,13 +17,13 @@ use ferrite_pool::layout::PAGE;
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use crate::format::segment::{SEGMENT_BLOCKS, SEGMENT_PAGES, SegmentNo, SegmentSalt, SegmentSummary, Slot};
+use crate::format::slot_table::SsdState;
 use crate::format::tier_policy::TierPolicy;
 use crate::format::word::{AwayPage, IndexWord, NamedBy};
 use crate::share::layout::shared_state::SharedState;
 use crate::store::clean_list::CleanList;
 use crate::store::fetched_pages::{FetchedPage, FetchedPages};
 use crate::store::read_ghosts::ReadGhosts;
-use crate::format::slot_table::SsdState;
 use crate::store::slots::held_segments::SegmentHold;
 use crate::store::tier_counters::TierCounters;
 use crate::store::tier_set::{SegmentState, TierMember, TierSet};

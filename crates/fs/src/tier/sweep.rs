@@ -57,7 +57,7 @@ pub(crate) fn sweep(
 /// Returns true if pages of `inode` may leave the pool now.
 pub(crate) fn may_go(files: &FileLayer, stripe: &Stripe, inode: &Inode) -> bool {
     let is_busy = stripe.waiting.contains_key(&inode.ino.0) || stripe.has_appender(inode.ino);
-    // Without a name, a file that is open is used as others are; one that is not is about to end.
+    // An open file without a name is in use. A closed one is about to be removed.
     let is_used = inode.head.links > 0 || stripe.is_held(inode.ino);
     inode.kind() == Some(FileKind::File)
         && is_used
