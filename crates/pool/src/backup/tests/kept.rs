@@ -305,6 +305,12 @@ fn canary_a_snapshot_that_keeps_nothing_is_caught() {
     assert!(!saves_are_moments(Some("snapshot: a store keeps nothing")));
 }
 
+fn pool_of(uuid: [u8; 16]) -> Pool {
+    let memory = blank(POOL_BYTES_MIN);
+    Pool::create(&*memory, &Format { uuid, boot_id: BOOT }).unwrap();
+    open(&memory)
+}
+
 /// In files: made, brought up to date, restored by the same command as other images, and not replaced by a backup.
 #[test]
 fn a_kept_file_is_made_and_is_not_replaced() {
@@ -331,6 +337,13 @@ fn a_kept_file_is_made_and_is_not_replaced() {
     file.save(&larger, &FROZEN, &mut quiet).expect("the file grows with the pool");
     drop(file);
     assert_eq!(verify_image(&path, &mut quiet).unwrap().pool_bytes, POOL_BYTES_MIN * 2);
+
+    // An image without a save gives its place to another pool. One that lost its name is not saved to.
+    let unsaved = folder.path().join("unsaved");
+    drop(KeptFile::open(&larger, &unsaved, IMAGE).unwrap());
+    let mut file = KeptFile::open(&pool_of([7; 16]), &unsaved, IMAGE).expect("it holds no save");
+    fs::rename(&unsaved, folder.path().join("moved")).unwrap();
+    assert!(file.save(&pool_of([7; 16]), &FROZEN, &mut quiet).is_err());
 
     let other = folder.path().join("backup");
     backup_to(&larger, &other, IMAGE, &mut quiet).unwrap();

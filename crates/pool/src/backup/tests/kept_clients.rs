@@ -53,6 +53,26 @@ fn ki1_a_save_during_which_a_client_stores_does_not_count() {
     assert!(matches!(saved, Err(Error::Busy(_))), "{saved:?}");
 }
 
+/// KI1, SN3: a process that is given a part of the pool during a save could store past the snapshot.
+#[test]
+fn ki1_a_save_during_which_a_part_is_shared_does_not_count() {
+    let inner = blank(POOL_BYTES_MIN);
+    Pool::create(&*inner, &Format { uuid: [1; 16], boot_id: BOOT }).unwrap();
+    let snapshot = Arc::new(PoolSnapshot::new(inner.clone()));
+    let pool = Pool::open(snapshot.clone(), BOOT).unwrap().0;
+    let disk = image_disk(&pool);
+    let mut image = kept(&disk);
+    let options = SaveOptions { snapshot: Some(&snapshot), ..FROZEN };
+    let first = image.save(&pool, &options, &mut quiet).unwrap();
+    let mut share = |_: Progress| {
+        let _ = pool.memory().share(Span::new(0, PAGE));
+        true
+    };
+    assert!(matches!(image.save(&pool, &options, &mut share), Err(Error::Busy(_))));
+    assert_eq!(kept(&disk).last(), Some(first.save));
+    image.save(&pool, &options, &mut quiet).expect("nothing is shared any more");
+}
+
 #[test]
 fn canary_a_client_that_stores_during_a_save_is_caught() {
     let _bug = plant("kept: clients that store are not noticed");
