@@ -235,6 +235,7 @@ fn of_caches(page: &mut Page, at: &dyn Fn(&str) -> String) {
     page.tells("Cache", &json(&["cache", "set", pool, "c", "--dirty-age", "1s", "--destage-rate", "9"]));
     page.tells("Cache in use", &json(&["cache", "stat", pool, "c"]));
     page.tells("Cache", &json(&["cache", "clean", pool, "c"]));
+    page.tells("Checked cache", &json(&["cache", "check", pool, "c"]));
     page.tells("Dropped content", &json(&["cache", "drop", pool, "c"]));
     page.tells("SSD of a cache", &json(&["cache", "add-ssd", pool, "c", &at("s2")]));
     page.tells("Cache", &json(&["cache", "remove-ssd", pool, "c", "0"]));

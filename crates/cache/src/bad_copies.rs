@@ -1,4 +1,4 @@
-//! Copies of pages that an SSD gave with other bytes than it was given. A request of a client, the worker or a check finds
+//! Copies whose bytes differ from those written to the SSD. A request of a client, the worker or a check finds
 //! them; then no request reads them again, because the SSD would fail after a few more of these errors.
 //!
 //! - BC1. A noted copy is one of the newest version of its block. A version that is replaced or leaves the cache takes its

@@ -102,7 +102,7 @@ impl Cache {
             if !progress(table.into(), tables) {
                 return Ok(None);
             }
-            self.check_table(&mut check, table)?;
+            check.check_table(self, table)?;
             if options.read || options.against_disk {
                 self.check_content(&mut check, options, table)?;
             }
@@ -136,26 +136,6 @@ impl Cache {
         }
     }
 
-    /// Compares a table with DRAM.
-    fn check_table(&self, check: &mut CacheCheck<'_>, table: u32) -> Result<()> {
-        let worker = self.worker.lock();
-        match self.core.memory.load_table(table) {
-            Err(fault) => check.report.find(format!("table {table}: {fault}")),
-            Ok(None) => {}
-            Ok(Some(content)) => {
-                check.report.tables += 1;
-                if worker.valid.get(&content.sequence).is_some_and(|valid| valid.table == table) {
-                    check.compare_table(table, &content)?;
-                } else {
-                    check.report.find(format!("table {table}: valid in the pool, and not in use"));
-                }
-            }
-        }
-        // The worker comes before the next table.
-        MutexGuard::unlock_fair(worker);
-        Ok(())
-    }
-
     /// Compares what the copies of a table hold, and the disk beside it, while the table stays as it is.
     fn check_content(&self, check: &mut CacheCheck<'_>, options: &CacheCheckOptions, table: u32) -> Result<()> {
         let content = {
@@ -183,6 +163,26 @@ impl Cache {
 }
 
 impl CacheCheck<'_> {
+    /// Compares a table with DRAM.
+    fn check_table(&mut self, cache: &Cache, table: u32) -> Result<()> {
+        let worker = cache.worker.lock();
+        match cache.core.memory.load_table(table) {
+            Err(fault) => self.report.find(format!("table {table}: {fault}")),
+            Ok(None) => {}
+            Ok(Some(content)) => {
+                self.report.tables += 1;
+                if worker.valid.get(&content.sequence).is_some_and(|valid| valid.table == table) {
+                    self.compare_table(table, &content)?;
+                } else {
+                    self.report.find(format!("table {table}: valid in the pool, and not in use"));
+                }
+            }
+        }
+        // The worker comes before the next table.
+        MutexGuard::unlock_fair(worker);
+        Ok(())
+    }
+
     fn compare_places(&mut self, table: u32, places: LebPlaces, all: &mut HashSet<LebPlace>) {
         let mut own: Vec<u8> = Vec::new();
         for place in places.iter().flatten() {

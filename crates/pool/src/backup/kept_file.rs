@@ -93,7 +93,9 @@ impl KeptFile {
             return Ok(());
         }
         let path = self.path.display();
-        Err(Error::Occupied(format!("{path} is no longer the image that was opened: put that one back, or start again")))
+        Err(Error::Occupied(format!(
+            "{path} is no longer the image that was opened: put that one back, or start again"
+        )))
     }
 }
 

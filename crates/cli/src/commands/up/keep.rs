@@ -18,8 +18,8 @@ use std::time::Duration;
 use clap::Args;
 use ferrite_memory::make_pool_file;
 use ferrite_owner::{PoolMemory, PoolOwner, ServiceRequest};
-use ferrite_pool::backup::{KeptSave, PoolSnapshot, RestoreOptions, kept_save, restore_image};
 use ferrite_pool::Lock;
+use ferrite_pool::backup::{KeptSave, PoolSnapshot, RestoreOptions, kept_save, restore_image};
 use ferrite_sqlite_log::{DatabaseEntry, DatabaseRequest};
 
 use crate::bar::Bar;
