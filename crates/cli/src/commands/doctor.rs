@@ -116,8 +116,8 @@ fn examine(dir: &Path, time: Duration) -> Outcome<DoctorReport> {
 fn advice(backing: Backing, survives: &SurvivalReport) -> Vec<String> {
     let place = match backing {
         Backing::File => Some(
-            "faster: a pool in /dev/shm (`ferrite up --pool /dev/shm/pool`); it is gone after a reboot, so back it up \
-             (`ferrite pool backup`), also when the power fails (`ferrite up --backup IMAGE`)",
+            "faster: a pool in /dev/shm that an image keeps (`ferrite up --pool /dev/shm/pool --keep IMAGE`); a crash of the \
+             machine takes what was written since the last save",
         ),
         Backing::Shm | Backing::Hugetlb | Backing::Anon => Some(
             "safer: a pool in a file on a disk keeps what was flushed (`ferrite up --pool FILE`); on persistent memory \
