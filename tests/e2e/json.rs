@@ -200,10 +200,15 @@ fn of_a_pool_that_is_served(page: &mut Page, at: &dyn Fn(&str) -> String) {
     page.tells("Status", &json(&["status"]));
     server.interrupt();
     let mut detached = ferrite();
-    detached.args(["up", "--pool", pool, "--no-mount", "--no-attach", "--detach", "--json"]);
-    page.tells("Serving", &parsed(&run(detached.env("XDG_STATE_HOME", at("state")))));
-    page.tells("Status", &json(&["status"]));
-    ok(&["down", pool]);
+    detached.args(["up", "--pool", pool, "--no-mount", "--no-attach", "--keep", &at("kept"), "--detach", "--json"]);
+    detached.env("XDG_STATE_HOME", at("state"));
+    // The second server reports the save of the first one.
+    for _ in 0..2 {
+        page.tells("Serving", &parsed(&run(&mut detached)));
+        page.tells("Pool", &json(&["pool", "info", pool]));
+        page.tells("Status", &json(&["status"]));
+        ok(&["down", pool]);
+    }
 }
 
 /// Makes a small cache called `c` in `pool`, and returns its announcement.
