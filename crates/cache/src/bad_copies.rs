@@ -25,7 +25,7 @@ const ALL: SsdBits = SsdBits::MAX;
 #[derive(Default)]
 pub(crate) struct BadCopies {
     pages: Mutex<BTreeMap<PageRef, SsdBits>>,
-    /// The number of pages, so that a lookup costs one load while there is none.
+    /// The number of pages, so that a lookup costs one load while it is 0.
     count: AtomicUsize,
     /// True if a copy was noted since the worker last looked.
     is_new: AtomicBool,

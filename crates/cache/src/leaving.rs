@@ -180,8 +180,8 @@ pub(crate) fn free_lebs(worker: &CacheWorker, id: u8) -> u64 {
     (worker.space.count(id) + waiting + worker.parts.values().filter(is_discard).count()) as u64
 }
 
-/// Lets the dirty blocks `unreadable` not keep `ssd`, which has a copy of each: they leave the cache, except those that
-/// a missing SSD may give instead of one that failed. Durable on return.
+/// Drops the dirty blocks `unreadable`, which keep `ssd` in the cache: each has a copy there. Keeps those that a missing
+/// SSD may give instead of one that failed. Durable on return.
 ///
 /// # Errors
 /// The errors of the pool.

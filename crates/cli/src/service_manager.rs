@@ -17,7 +17,7 @@ pub const READY: &str = "READY=1";
 pub const STOPPING: &str = "STOPPING=1";
 const ALIVE: &str = "WATCHDOG=1";
 
-/// Sends `message` to the service manager, if there is one. A lost message is the manager's to notice.
+/// Sends `message` to the service manager, if one started this process. The manager notices a lost message.
 pub fn notify(message: &str) {
     let Some(socket) = std::env::var("NOTIFY_SOCKET").ok().filter(|name| !name.is_empty()) else { return };
     let address = match socket.strip_prefix('@') {

@@ -36,7 +36,7 @@ thread_local! {
     static CLAIMED: RefCell<Vec<ThreadSlot>> = const { RefCell::new(Vec::new()) };
     /// The slot that this thread used last, with its session: one word, because a signal handler may use it too.
     static LAST: Cell<usize> = const { Cell::new(0) };
-    /// The session in which this thread found no slot to count its reads; 0 if there is none.
+    /// The session in which this thread found no slot to count its reads, or 0.
     static UNCOUNTED: Cell<usize> = const { Cell::new(0) };
 }
 

@@ -114,7 +114,7 @@ fn with_path(word: &OsStr, path: &str) -> OsString {
     OsString::from_vec(whole)
 }
 
-/// A program that is told about a guest by its arguments.
+/// A program whose arguments name a guest.
 #[derive(Clone, Copy, ValueEnum)]
 enum Machine {
     Qemu,
