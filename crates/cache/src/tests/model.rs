@@ -95,8 +95,12 @@ fn run(shape: RigShape, ops: &[Op]) {
             }
             Op::Write { sector, sectors, fill } => {
                 let bytes: Vec<u8> = (0..sectors * 512).map(|at| fill.wrapping_add((at / 512) as u8) | 1).collect();
-                write(&rig, sector * 512, &bytes);
-                model.write(sector * 512, &bytes);
+                let span = Span::new(sector * 512, sectors * 512);
+                block_by_block(&rig, span, |part| {
+                    let part_bytes = &bytes[(part.at - span.at) as usize..][..part.len as usize];
+                    rig.disk.write(part.at, part_bytes, Access::Cached).expect("written");
+                });
+                model.write(span.at, &bytes);
             }
             Op::Trim { block, blocks } => {
                 let span = Span::new(block * BLOCK, blocks * BLOCK);
@@ -105,7 +109,9 @@ fn run(shape: RigShape, ops: &[Op]) {
             }
             Op::Zero { sector, sectors } => {
                 let span = Span::new(sector * 512, sectors * 512);
-                rig.disk.write_zeroes(span, Zeroing::default()).expect("zeroed");
+                block_by_block(&rig, span, |part| {
+                    rig.disk.write_zeroes(part, Zeroing::default()).expect("zeroed");
+                });
                 model.write(span.at, &vec![0; span.len as usize]);
             }
             Op::Flush => rig.disk.flush().expect("flushed"),
@@ -134,14 +140,13 @@ fn run(shape: RigShape, ops: &[Op]) {
     model.check(0, &disk[data_at..data_at + (BLOCKS * BLOCK) as usize]);
 }
 
-/// Writes while the worker does nothing by itself: a write that waits for a buffer needs a step.
-fn write(rig: &CacheRig, at: u64, bytes: &[u8]) {
-    for block in (at / BLOCK)..(at + bytes.len() as u64).div_ceil(BLOCK) {
-        let start = (block * BLOCK).max(at);
-        let end = ((block + 1) * BLOCK).min(at + bytes.len() as u64);
+/// Runs `write` on each block of `span`, with a step before: nothing else here frees the buffer that it may wait for.
+fn block_by_block(rig: &CacheRig, span: Span, mut write: impl FnMut(Span)) {
+    let end = span.at + span.len;
+    for block in (span.at / BLOCK)..end.div_ceil(BLOCK) {
+        let start = (block * BLOCK).max(span.at);
         rig.settle();
-        let part = &bytes[(start - at) as usize..(end - at) as usize];
-        rig.disk.write(start, part, Access::Cached).expect("written");
+        write(Span::new(start, ((block + 1) * BLOCK).min(end) - start));
     }
 }
 
