@@ -156,6 +156,8 @@ bugs! {
     ReusedSegment = "fs: segment with names is reused",
     /// A page is evicted though it was stored to since it was chosen (TI5).
     UnlookedVictim = "fs: victim without a second look",
+    /// A page with two entries in the list of clean pages is freed twice (TI5).
+    DoubleVictim = "fs: victim taken twice",
     /// What was read from an SSD is not compared with its check (TI7).
     UncheckedSlot = "fs: unchecked slot",
     /// Pages behind the end of a file go to an SSD (TI8).

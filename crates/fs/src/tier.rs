@@ -13,7 +13,7 @@
 //!   behind its bytes, before its pin or its lock ends. The copy and the cleared mark come from a thread that waited for
 //!   all earlier pins and keeps writers out (FL3). A page that is allocated is marked.
 //! - TI5. A page is evicted under its file's lock, after all earlier pins have ended: its word is as it was, and its
-//!   shadow still counts.
+//!   shadow still counts. It is freed once, however often the list of clean pages has it.
 //! - TI6. Shadows, marks and cursors are in DRAM. Losing them loses no byte.
 //! - TI7. No lock is held over a request to an SSD, except that one thread destages or cleans at a time. What was read
 //!   counts if the word is the same afterwards and the check fits; the same word with other bytes is damage.

@@ -85,12 +85,15 @@ impl ChunkSpace {
             let kind = ChunkKind::from_word(word).or(is_read_only.then_some(ChunkKind::Free)).ok_or(at)?;
             shared_state.set_base(number as u64, *base);
             shared_state.set_kind(number as u64, kind);
-            let paged = matches!(kind, ChunkKind::Data | ChunkKind::Index);
-            let bitmap: [u64; 8] =
-                std::array::from_fn(|word| if paged { memory.load_word(at + BITMAP + word as u64 * 8) } else { 0 });
+            let bitmap: [u64; 8] = std::array::from_fn(|word| match kind {
+                ChunkKind::Data | ChunkKind::Index => memory.load_word(at + BITMAP + word as u64 * 8),
+                ChunkKind::Super => u64::MAX,
+                ChunkKind::Free | ChunkKind::Inodes => 0,
+            });
             let used: u32 = bitmap.iter().map(|word| word.count_ones()).sum();
             Ok(ChunkState {
-                is_current: AtomicBool::new(false),
+                // A superpage is claimed whole until it is freed or divided.
+                is_current: AtomicBool::new(kind == ChunkKind::Super),
                 is_barred: AtomicBool::new(false),
                 free: AtomicU32::new(CHUNK_PAGES as u32 - used),
                 bitmap: bitmap.map(AtomicU64::new),
@@ -305,7 +308,8 @@ impl ChunkSpace {
         for run in runs {
             let found = &self.chunks[(run.page / CHUNK_PAGES) as usize];
             for (word, mask) in words_of(*run) {
-                found.bitmap[word].fetch_and(!mask, Ordering::AcqRel);
+                let was = found.bitmap[word].fetch_and(!mask, Ordering::AcqRel);
+                debug_assert_eq!(was & mask, mask, "{run:?} is freed twice");
                 found.free.fetch_add(mask.count_ones(), Ordering::Relaxed);
             }
         }

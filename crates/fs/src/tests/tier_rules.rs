@@ -1,6 +1,7 @@
 //! Rules of the tier that show without a crash, each with a planted bug that breaks it.
 
 use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use ferrite_crash::Model;
@@ -43,6 +44,38 @@ fn ti5_a_page_that_is_stored_to_amid_eviction_stays() {
 #[test]
 fn canary_a_victim_without_a_second_look_is_found() {
     assert!(!keeps_what_is_stored_amid_eviction(Some(Bug::UnlookedVictim)));
+}
+
+/// Evicts pages that the list of clean pages has twice. Returns true if each is freed once.
+fn frees_a_victim_once(bug: Option<Bug>) -> bool {
+    let world = TieredWorld::new(16 * CHUNK, 8 << 20);
+    let fs = world.open();
+    let (file, len) = (make(&fs, "file"), 4 * PAGE as usize);
+    fs.write(file, 0, &bytes(1, len)).expect("written");
+    fs.drain_tier().expect("drained");
+    let slots = fs.slots.as_ref().expect("a tier");
+    let mut listed = slots.take_victims(8).pages;
+    listed.extend(slots.take_victims(8).pages);
+    assert_eq!(listed.len(), 4, "of the file");
+    listed.iter().chain(&listed).for_each(|page| slots.keep_clean(*page));
+    plant(bug);
+    let evicted = catch_unwind(AssertUnwindSafe(|| {
+        let evicted = evict::evict(&fs, slots, &fs.tier).expect("evicted");
+        fs.space.drain_deferred_frees();
+        evicted
+    }));
+    plant(None);
+    evicted.is_ok_and(|evicted| evicted == 4)
+}
+
+#[test]
+fn ti5_a_page_that_is_listed_twice_is_freed_once() {
+    assert!(frees_a_victim_once(None));
+}
+
+#[test]
+fn canary_a_victim_that_is_freed_twice_is_found() {
+    assert!(!frees_a_victim_once(Some(Bug::DoubleVictim)));
 }
 
 /// Sends a file of one page away that has pages behind its end. Returns how many pages are away.

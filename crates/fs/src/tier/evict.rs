@@ -28,7 +28,12 @@ pub(crate) fn evict(files: &FileLayer, slots: &SlotStore, work: &TierWork) -> Re
     let mut victims = slots.take_victims(ENOUGH_PAGES);
     work.balance.note_clean(victims.looks, victims.hits);
     planted!("fs: victims taken" => ());
-    victims.pages.sort_unstable_by_key(|page| (page.ino, page.page));
+    // A page that came back to its place before its old entry was met has two entries, and is freed once.
+    let key = |page: &CleanPage| (page.ino, page.page, page.place, IndexWord::away(page.away).0);
+    victims.pages.sort_unstable_by_key(key);
+    if !planted!("fs: victim taken twice") {
+        victims.pages.dedup_by_key(|page| key(page));
+    }
     let (mut evicted, mut failed) = (0, None);
     for pages in victims.pages.chunk_by(|one, next| one.ino == next.ino) {
         for pages in pages.chunks(EVICTED_PAGES_MAX) {
