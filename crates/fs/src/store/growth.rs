@@ -182,10 +182,11 @@ impl ChunkStore {
         let mut change = FsChange::new(self);
         change.write_kind(chunk, kind);
         change.commit()?;
-        self.space.set_kind(chunk, kind);
         if kind == ChunkKind::Inodes {
+            // Before others look for inodes there.
             self.space.free_inodes(chunk);
         }
+        self.space.set_kind(chunk, kind);
         Ok(())
     }
 

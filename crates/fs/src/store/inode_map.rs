@@ -11,6 +11,7 @@ use crate::store::bits::lowest;
 #[derive(Debug)]
 pub(crate) struct InodeMap {
     used: [AtomicU64; (CHUNK_INODES / 64) as usize],
+    /// The free ones, and never fewer: added before their bits are cleared, and subtracted after they are set.
     free: AtomicU32,
     /// The word where the search for a free inode starts.
     hint: AtomicUsize,
@@ -67,21 +68,22 @@ impl InodeMap {
                 return false;
             }
         }
-        self.free.store(0, Ordering::Relaxed);
+        self.free.fetch_sub(CHUNK_INODES as u32, Ordering::Relaxed);
         true
     }
 
-    /// All of them are free.
+    /// Gives all of them back, which are claimed.
     pub fn free_all(&self) {
+        self.free.fetch_add(CHUNK_INODES as u32, Ordering::Release);
         self.used.iter().for_each(|word| word.store(0, Ordering::Release));
-        self.free.store(CHUNK_INODES as u32, Ordering::Relaxed);
     }
 
     /// Gives one back.
     pub fn return_slot(&self, slot: u64) {
         let bit = 1 << (slot % 64);
-        if self.used[(slot / 64) as usize].fetch_and(!bit, Ordering::AcqRel) & bit != 0 {
-            self.free.fetch_add(1, Ordering::Relaxed);
+        self.free.fetch_add(1, Ordering::Relaxed);
+        if self.used[(slot / 64) as usize].fetch_and(!bit, Ordering::AcqRel) & bit == 0 {
+            self.free.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }

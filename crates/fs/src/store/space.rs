@@ -39,6 +39,7 @@ pub(crate) struct ChunkState {
     /// Nothing of it is allocated: clients of an earlier owner may still store to it (FG5), or it is being emptied
     /// (FE2).
     is_barred: AtomicBool,
+    /// The free pages, and never fewer: added before their bits are cleared, and subtracted after they are set.
     free: AtomicU32,
     bitmap: [AtomicU64; 8],
     inodes: OnceLock<Box<InodeMap>>,
@@ -223,17 +224,14 @@ impl ChunkSpace {
     /// Gives the pages of `chunk`, all claimed, to the thread that is to take from it.
     pub fn open_pages(&self, chunk: u64) {
         let found = &self.chunks[chunk as usize];
-        found.free.store(CHUNK_PAGES as u32, Ordering::Relaxed);
+        found.free.fetch_add(CHUNK_PAGES as u32, Ordering::Release);
         found.bitmap.iter().for_each(|word| word.store(0, Ordering::Release));
     }
 
     /// `chunk`, a superpage, is one of pages, all of them in use: who frees some gives them back.
     pub fn open_divided(&self, chunk: u64) {
-        let found = &self.chunks[chunk as usize];
-        found.free.store(0, Ordering::Relaxed);
-        found.bitmap.iter().for_each(|word| word.store(u64::MAX, Ordering::Release));
         self.set_kind(chunk, ChunkKind::Data);
-        found.is_current.store(false, Ordering::Release);
+        self.chunks[chunk as usize].is_current.store(false, Ordering::Release);
     }
 
     /// Gives the pages of `chunk`, all claimed, back.
@@ -308,9 +306,9 @@ impl ChunkSpace {
         for run in runs {
             let found = &self.chunks[(run.page / CHUNK_PAGES) as usize];
             for (word, mask) in words_of(*run) {
+                found.free.fetch_add(mask.count_ones(), Ordering::Relaxed);
                 let was = found.bitmap[word].fetch_and(!mask, Ordering::AcqRel);
                 debug_assert_eq!(was & mask, mask, "{run:?} is freed twice");
-                found.free.fetch_add(mask.count_ones(), Ordering::Relaxed);
             }
         }
     }

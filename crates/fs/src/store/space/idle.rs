@@ -163,7 +163,7 @@ impl ChunkState {
                 return false;
             }
         }
-        self.free.store(0, Ordering::Relaxed);
+        self.free.fetch_sub(CHUNK_PAGES as u32, Ordering::Relaxed);
         true
     }
 }
