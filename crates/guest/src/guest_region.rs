@@ -23,6 +23,7 @@ use crate::demote::GuestStep;
 use crate::frame_space::FrameSpace;
 use crate::lent_guest::{BorrowedGuest, borrow_tag, open_disk};
 use crate::open_guests::{PAUSE, RETRY};
+use crate::plane::Plane;
 use crate::trap_plane::TrapPlane;
 use crate::{GuestEngine, RUN_PAGES, Result};
 
@@ -55,11 +56,27 @@ impl RegionFaults {
         place: Option<RegionPlace>,
         mappings_max: usize,
     ) -> Result<Self> {
+        Self::open_with(lease, disk_of, random, |space| {
+            let plane = TrapPlane::new(space, place, mappings_max)?;
+            Ok((Arc::clone(plane.region()), Box::new(plane) as Box<dyn Plane>))
+        })
+    }
+
+    /// Opens the guest in the tag of `lease`, with the region and the plane that `plane_of` returns for its frames.
+    ///
+    /// # Errors
+    /// As [`GuestRegion::open`].
+    pub fn open_with(
+        lease: TagLease,
+        disk_of: impl FnOnce(&FrameSpace) -> Result<Arc<dyn Disk>>,
+        random: impl Fn() -> u16 + Send + Sync + 'static,
+        plane_of: impl FnOnce(&FrameSpace) -> Result<(Arc<TrapRegion>, Box<dyn Plane>)>,
+    ) -> Result<Self> {
         let mut region = None;
         let engine = GuestEngine::open_with(lease, disk_of, random, |space| {
-            let plane = TrapPlane::new(space, place, mappings_max)?;
-            region = Some(Arc::clone(plane.region()));
-            Ok(Box::new(plane))
+            let (made, plane) = plane_of(space)?;
+            region = Some(made);
+            Ok(plane)
         })?;
         let region = region.expect("made with the engine");
         Ok(Self { engine, region, waiting: Mutex::default(), changed: Condvar::new() })
@@ -68,7 +85,7 @@ impl RegionFaults {
     /// Answers an access that faulted, or lets it wait (VP5).
     pub fn answer(&self, fault: TrapFault) {
         let page = fault.at / PAGE;
-        let answered = match fault.is_store {
+        let answered = match fault.is_store && self.engine.plane.maps_frames() {
             true => self.engine.fault(page),
             false => self.engine.read_fault(page).map(|()| true),
         };
@@ -91,9 +108,9 @@ impl RegionFaults {
     /// As [`GuestEngine::step`].
     pub fn make_room(&self) -> Result<GuestStep> {
         let waiting = mem::take(&mut self.waiting.lock().pages);
-        let stepped = match waiting.is_empty() {
-            true => self.engine.step(),
-            false => self.engine.evict(RUN_PAGES as usize),
+        let stepped = match !waiting.is_empty() && self.engine.plane.maps_frames() {
+            true => self.engine.evict(RUN_PAGES as usize),
+            false => self.engine.step(),
         };
         waiting.into_iter().for_each(|page| self.wake(page));
         stepped
@@ -211,7 +228,7 @@ impl GuestRegion {
     }
 
     /// Starts the threads that serve the region. Each calls `begin` first.
-    fn serve(faults: RegionFaults, begin: fn()) -> Result<Self> {
+    pub(crate) fn serve(faults: RegionFaults, begin: fn()) -> Result<Self> {
         let faults = Arc::new(faults);
         let (weak, region) = (Arc::downgrade(&faults), Arc::clone(&faults.region));
         let answers = JoinAtEnd::start("guest-faults", move || {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ferrite_disk::Disk;
+use ferrite_disk::{Disk, FileDisk, FileDiskOptions};
 use ferrite_owner::services::{parse, reply};
 use ferrite_owner::{Metric, Removal, RunningService, Service, ServiceCall, ServicePool, ServiceReply, TypedRequest};
 use ferrite_pool::check::{TagFindings, TagOwner};
@@ -23,6 +23,15 @@ impl GuestService {
     /// Returns the service, which opens disks by `opener`.
     pub fn new(opener: Arc<DiskOpener>) -> Self {
         Self { opener }
+    }
+
+    /// Returns the service for guests whose disks are files or devices.
+    pub fn of_files() -> Self {
+        let open = |address: &str| -> Result<Arc<dyn Disk>, String> {
+            let disk = FileDisk::open(address.as_ref(), &FileDiskOptions::default());
+            disk.map(|disk| Arc::new(disk) as Arc<dyn Disk>).map_err(|error| error.to_string())
+        };
+        Self::new(Arc::new(open))
     }
 }
 

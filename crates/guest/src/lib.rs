@@ -49,6 +49,9 @@ mod guest_tie;
 mod guest_walk;
 mod lent_guest;
 mod open_guests;
+mod para_disk;
+mod para_region;
+mod persist_ranges;
 mod plane;
 mod promote;
 mod run_sizer;
@@ -68,6 +71,8 @@ pub use guest_spec::GuestSpec;
 pub use guest_stats::GuestCounts;
 pub use lent_guest::BorrowedGuest;
 pub use open_guests::{DiskOpener, OpenGuests};
+pub use para_disk::ParaDisk;
+pub use para_region::ParaRegion;
 pub use plane::{DirectPlane, Plane};
 pub use trap_plane::TrapPlane;
 

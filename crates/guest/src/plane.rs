@@ -15,6 +15,11 @@
 
 /// The mappings of a guest. Pages are numbers within the guest.
 pub trait Plane: Send + Sync {
+    /// Returns true if programs store into frames. If not, a fault of any kind shows the page, which stays writable.
+    fn maps_frames(&self) -> bool {
+        true
+    }
+
     /// Makes pages writable at their frames: each with the frame's address in the pool's memory. The engine is locked.
     /// Returns false if there is no room for the mappings: stores to the pages fault again (VP6).
     fn map(&self, pages: &[(u64, u64)]) -> bool;
@@ -25,7 +30,7 @@ pub trait Plane: Send + Sync {
     /// Takes all mappings away (VP2). The engine is not locked.
     fn stage_all(&self);
 
-    /// Shows `bytes` at `page`, read-only. The engine is locked.
+    /// Shows `bytes` at `page`, read-only if frames are mapped. The engine is locked.
     ///
     /// # Errors
     /// The errors of the memory that is shown.

@@ -6,6 +6,8 @@ mod engine_failures;
 pub(crate) mod guest_rig;
 mod lent_region;
 mod mapped_program;
+mod para_crashes;
+mod para_program;
 mod pool_guest;
 mod region_rig;
 mod resized;

@@ -6,6 +6,7 @@
 //!   sources  | frames ........ |                          frames of a pool; no thread uses these mappings
 //!
 //!   map     populate and mremap a part of a source               fill    bytes to DRAM, then show them read-only
+//!   supply  bytes to DRAM, then show them writable
 //!   stage   mremap of the blank mapping over the region          both mremaps leave their source mapped, and empty
 //! ```
 //!
@@ -21,14 +22,15 @@
 //!   with zeros. Children that this process forks have none of the mappings. All mappings of one kind have equal flags,
 //!   so neighbours become one again.
 //! - TR7. No function here accesses a page of the region, nor lets the kernel access one: the thread that answers would
-//!   wait for itself. Only the program does, by [`TrapRegion::word`] and [`TrapRegion::base`].
+//!   wait for itself. Only the program does, by [`TrapRegion::word`], [`TrapRegion::byte`] and [`TrapRegion::base`].
+//! - TR8. A page that was supplied keeps its stores: only the first [`TrapRegion::supply`] of a page stores into it.
 #![allow(unsafe_code, reason = "mappings that replace each other, and atomics in them")]
 
 use std::fs::{File, Permissions};
 use std::io;
 use std::os::fd::FromRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use crate::area::{Area, AreaPlan};
 use crate::mapped::find_backing;
@@ -85,6 +87,8 @@ pub struct TrapRegion {
     blank: Area,
     sources: Vec<FrameSource>,
     dram: File,
+    /// A bit for each page that was supplied (TR8).
+    supplied: Box<[AtomicU64]>,
     traps: TrapFd,
 }
 
@@ -125,7 +129,8 @@ impl TrapRegion {
             // The kernel filled the mappings before it was asked to report: no access of their pages faults.
             return Err(Error::Unsupported("a region in a process that locks all its memory (mlockall)".into()));
         }
-        Ok(Self { region, blank, sources: Vec::new(), dram, traps })
+        let supplied = (0..len.div_ceil(PAGE * 64)).map(|_| AtomicU64::new(0)).collect();
+        Ok(Self { region, blank, sources: Vec::new(), dram, supplied, traps })
     }
 
     /// Adds frames that [`TrapRegion::map`] can show: those at `span` of a pool's memory, which is `shared`.
@@ -171,6 +176,13 @@ impl TrapRegion {
         unsafe { AtomicU64::from_ptr(self.base().wrapping_add(at as usize).cast()) }
     }
 
+    /// Returns byte `at` of the region. An access waits while its page faults.
+    pub fn byte(&self, at: u64) -> &AtomicU8 {
+        assert!(at < self.size(), "a byte of the region");
+        // SAFETY: a byte within the region, which is mapped as long as this lives; atomics may race.
+        unsafe { AtomicU8::from_ptr(self.base().wrapping_add(at as usize)) }
+    }
+
     /// Makes `span` of the region the frames at `frames` of the pool's memory, writable (TR1). Wakes nothing.
     ///
     /// # Errors
@@ -206,9 +218,37 @@ impl TrapRegion {
     /// # Errors
     /// [`Error::Io`] or [`Error::NoSpace`] if there is no memory for the page; nothing is woken.
     pub fn fill(&self, at: u64, bytes: &[u8]) -> Result<()> {
+        self.store_page(at, bytes)?;
+        self.show(at, !planted!("trap: a filled page is writable"))
+    }
+
+    /// Shows `bytes`, one page, writable at byte `at`. A page that was supplied before is shown again with the program's
+    /// stores (TR8). One thread at a time calls this. Wakes the accesses that wait for the page.
+    ///
+    /// # Errors
+    /// As [`TrapRegion::fill`].
+    pub fn supply(&self, at: u64, bytes: &[u8]) -> Result<()> {
+        if !self.is_supplied(at) || planted!("trap: a supplied page is stored to again") {
+            self.store_page(at, bytes)?;
+            let page = at / PAGE;
+            self.supplied[(page / 64) as usize].fetch_or(1 << (page % 64), Ordering::Release);
+        }
+        self.show(at, false)
+    }
+
+    /// Returns true if the page of byte `at` was supplied. The program has stored to no other page.
+    pub fn is_supplied(&self, at: u64) -> bool {
+        let page = at / PAGE;
+        self.supplied[(page / 64) as usize].load(Ordering::Acquire) >> (page % 64) & 1 == 1
+    }
+
+    fn store_page(&self, at: u64, bytes: &[u8]) -> Result<()> {
         assert_eq!(bytes.len() as u64, PAGE, "one page");
-        self.dram.write_all_at(bytes, at).map_err(|why| Error::io("filling a page of a region", why))?;
-        let is_read_only = !planted!("trap: a filled page is writable");
+        self.dram.write_all_at(bytes, at).map_err(|why| Error::io("filling a page of a region", why))
+    }
+
+    /// Maps the page of DRAM at byte `at`, and wakes the accesses that wait for it.
+    fn show(&self, at: u64, is_read_only: bool) -> Result<()> {
         let shown = self.traps.show(self.base() as u64 + at, PAGE, is_read_only);
         match shown.as_ref().map_err(io::Error::raw_os_error) {
             Ok(()) => {}

@@ -18,11 +18,11 @@ use super::region_rig::{PAGES, RegionFolder, has_regions, load, store};
 use crate::{BorrowedGuest, GuestDiskPlace, GuestError, GuestRegion, GuestReport, GuestRequest, GuestService};
 
 /// A pool on tmpfs and the file of a guest's disk.
-struct LentRig(RegionFolder);
+pub(crate) struct LentRig(pub RegionFolder);
 
 impl LentRig {
     /// Returns the pool, with the guest "g", and its owner.
-    fn new() -> (Self, Arc<PoolOwner>) {
+    pub fn new() -> (Self, Arc<PoolOwner>) {
         let rig = Self(RegionFolder::new());
         let disk = File::create_new(rig.disk_path()).expect("a file");
         disk.set_len(PAGES * PAGE + DISK_STAMP_BYTES).expect("sized");
@@ -34,12 +34,12 @@ impl LentRig {
         (rig, owner)
     }
 
-    fn disk_path(&self) -> PathBuf {
+    pub fn disk_path(&self) -> PathBuf {
         self.0.path().join("disk")
     }
 
     /// Opens the pool as its owner.
-    fn own(&self) -> Arc<PoolOwner> {
+    pub fn own(&self) -> Arc<PoolOwner> {
         let opener = |address: &str| match FileDisk::open(address.as_ref(), &FileDiskOptions::default()) {
             Ok(disk) => Ok(Arc::new(disk) as Arc<dyn Disk>),
             Err(why) => Err(why.to_string()),
@@ -57,7 +57,7 @@ impl LentRig {
     }
 }
 
-fn ask(owner: &PoolOwner, request: &GuestRequest) -> Result<GuestReport, Failure> {
+pub(crate) fn ask(owner: &PoolOwner, request: &GuestRequest) -> Result<GuestReport, Failure> {
     let reply = owner.call(ServiceRequest::of(request), &mut |_| true)?;
     Ok(serde_json::from_value(reply.value).expect("understood"))
 }
@@ -71,7 +71,7 @@ fn flush() -> GuestRequest {
 }
 
 /// Ends `owner` as a kill does: the pool is not closed.
-fn kill(owner: Arc<PoolOwner>) {
+pub(crate) fn kill(owner: Arc<PoolOwner>) {
     drop(Arc::into_inner(owner).expect("alone").end().expect("ended"));
 }
 

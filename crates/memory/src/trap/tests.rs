@@ -267,3 +267,32 @@ fn a_pool_in_a_plain_file_is_refused() {
         assert!(refused.to_string().contains("tmpfs"), "{refused}");
     }
 }
+
+/// Supplies a page twice, as after a late message, and stores in between. Returns the word of the page.
+fn supplied_twice(planted: Option<&'static str>) -> Option<u64> {
+    let (region, _) = new_region()?;
+    let supply = |value: u64| {
+        let mut bytes = [0; PAGE as usize];
+        bytes[..8].copy_from_slice(&value.to_le_bytes());
+        region.supply(3 * PAGE, &bytes).expect("shown");
+    };
+    assert!(!region.is_supplied(3 * PAGE));
+    supply(1);
+    assert!(region.is_supplied(3 * PAGE + 9) && !region.is_supplied(4 * PAGE));
+    assert_eq!(load(&region, 3), 1);
+    store(&region, 3, 2);
+    let _bug = planted.map(plant);
+    supply(1);
+    Some(load(&region, 3))
+}
+
+#[test]
+fn tr8_a_supplied_page_keeps_its_stores() {
+    assert!(supplied_twice(None).is_none_or(|word| word == 2));
+}
+
+#[test]
+fn canary_tr8_a_supplied_page_that_is_stored_to_again_is_caught() {
+    let word = supplied_twice(Some("trap: a supplied page is stored to again"));
+    assert!(word.is_none_or(|word| word == 1));
+}
