@@ -57,6 +57,7 @@ typedef struct ferrite_queue ferrite_queue;
 typedef struct ferrite_log ferrite_log;
 typedef struct ferrite_bundle ferrite_bundle;
 typedef struct ferrite_change ferrite_change;
+typedef struct ferrite_region ferrite_region;
 
 /* Bytes that a call returned; empty if the call returned FERRITE_ABSENT. The caller owns them and frees them with
  * ferrite_bytes_free. */
@@ -325,6 +326,37 @@ int ferrite_log_cut(const ferrite_log *log, uint64_t number);
 
 /* Closes the log. Null is ignored. */
 int ferrite_log_close(ferrite_log *log);
+
+/* ---- Regions: the memory of a guest ---- */
+
+/* Maps the guest of that name of the pool at the path: `ferrite guest create` makes guests. If another process owns the
+ * pool, the call opens the guest through that process; otherwise this process becomes the owner. The guest has no other
+ * user until the region is closed. The process needs root or access to /dev/userfaultfd, and Linux 6.4. */
+int ferrite_region_open(const char *pool, const char *name, ferrite_region **out);
+
+/* The first address of the region, and its number of bytes. The program loads and stores there. Stores are in memory
+ * that a crash loses, until they are persisted. The address is valid until the region is closed. A child of fork does
+ * not have the memory. */
+int ferrite_region_memory(const ferrite_region *region, void **base, uint64_t *bytes);
+
+/* Names bytes that are to be durable after the next barrier: with their content at this call, or a later one. */
+int ferrite_region_persist(const ferrite_region *region, uint64_t offset, uint64_t bytes);
+
+/* Makes all bytes durable that any thread has persisted. Bytes that were not persisted do not become durable. After a
+ * failure call it again: nothing is forgotten. The call waits while other threads have locked some of the bytes. A
+ * thread that holds a lock must not call it (FERRITE_INVALID). */
+int ferrite_region_barrier(const ferrite_region *region);
+
+/* Locks bytes for the calling thread: until it unlocks them, no barrier copies a persisted range that has some of them,
+ * and no other thread locks any of them. */
+int ferrite_region_lock(const ferrite_region *region, uint64_t offset, uint64_t bytes);
+
+/* Unlocks the bytes that the calling thread locked with the same numbers. */
+int ferrite_region_unlock(const ferrite_region *region, uint64_t offset, uint64_t bytes);
+
+/* Closes the region, and the pool if this process became its owner. Stores that no barrier made durable are lost. Null is
+ * ignored. */
+int ferrite_region_close(ferrite_region *region);
 
 /* ---- Salvage ---- */
 

@@ -11,6 +11,7 @@ mod bundle;
 mod log;
 mod map;
 mod queue;
+mod region;
 mod salvage;
 mod store;
 mod value;

@@ -3,9 +3,11 @@
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::path::Path;
+use std::sync::Arc;
 
-use ferrite_object::{Error, Finish, Logging, NewStore, OpenStore, Store};
-use ferrite_owner::machine;
+use ferrite_guest::GuestService;
+use ferrite_object::{Error, Finish, Logging, NewStore, ObjectService, OpenStore, Store};
+use ferrite_owner::{ServiceRegistry, machine};
 use ferrite_pool::Error as PoolError;
 
 use crate::call::{CallResult, DROPPED, OK, at, failed, give, set, take, text};
@@ -42,6 +44,12 @@ impl CLoggingOptions {
     }
 }
 
+/// Returns the services that a C process serves while it owns a store's pool.
+fn opening() -> OpenStore {
+    let services = ServiceRegistry::default().with(ObjectService).with(GuestService::of_files());
+    OpenStore { guard: None, services: Some(Arc::new(services)) }
+}
+
 /// Returns a random identity.
 fn uuid() -> Result<[u8; 16], Error> {
     machine::random_uuid().map_err(|error| Error::Refused(error.to_string()))
@@ -73,11 +81,11 @@ unsafe fn finalize(store: *mut Store, finish: &Finish) -> CallResult {
 export! {
     fn ferrite_store_create(path: *const c_char, bytes: u64, out: *mut *mut Store) {
         let new = NewStore { bytes, uuid: uuid()? };
-        give(out, || Store::initialize(Path::new(text(path, "the path")?), &new, &OpenStore::default()))
+        give(out, || Store::initialize(Path::new(text(path, "the path")?), &new, &opening()))
     }
 
     fn ferrite_store_open(path: *const c_char, out: *mut *mut Store) {
-        give(out, || Store::open(Path::new(text(path, "the path")?), &OpenStore::default()))
+        give(out, || Store::open(Path::new(text(path, "the path")?), &opening()))
     }
 
     fn ferrite_store_close(store: *mut Store) {

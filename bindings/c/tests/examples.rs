@@ -1,9 +1,16 @@
 //! The library as C programs use it: installed, found by pkg-config, compiled against, and run under valgrind.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+
+use ferrite_guest::{GuestDiskPlace, GuestRequest, GuestService};
+use ferrite_object::{Finish, NewStore, OpenStore, Store};
+use ferrite_owner::{PoolAccess, PoolOwner, ServiceRegistry, ServiceRequest};
+use ferrite_pool::disk_stamp::DISK_STAMP_BYTES;
 
 const EXAMPLES: [&str; 4] = ["counter", "words", "jobs", "bank"];
 
@@ -268,6 +275,45 @@ fn lg4_al2_what_is_damaged_is_told_and_what_is_left_is_read() {
 fn a_child_of_fork_leaves_its_parents_objects_alone() {
     let installed = Installed::new();
     run(Command::new(installed.compile_from("tests", "fork", false)).arg(installed.store("fork.pool")), "");
+}
+
+/// Makes a pool on tmpfs with the guest "g" of 8 MiB, and returns its folder and the pool's owner.
+fn pool_with_guest() -> (tempfile::TempDir, Arc<PoolOwner>) {
+    let folder = tempfile::tempdir_in("/dev/shm").expect("a folder");
+    let pool = folder.path().join("pool");
+    let new = NewStore { bytes: 32 << 20, uuid: [7; 16] };
+    Store::initialize(&pool, &new, &OpenStore::default()).expect("made").finalize(&Finish::default()).expect("closed");
+    let disk = folder.path().join("disk");
+    File::create_new(&disk).expect("a file").set_len((8 << 20) + DISK_STAMP_BYTES).expect("sized");
+    let registry = Arc::new(ServiceRegistry::default().with(GuestService::of_files()));
+    let PoolAccess::Owner(owner) = PoolAccess::open(&pool, &registry, None).expect("it opens") else {
+        panic!("another process owns it");
+    };
+    let disk = GuestDiskPlace { address: disk.display().to_string(), path: PathBuf::new() };
+    let create = GuestRequest::Create { name: "g".into(), size: 8 << 20, pm_bytes: Some(2 << 20), disk };
+    owner.call(ServiceRequest::of(&create), &mut |_| true).expect("created");
+    (folder, owner)
+}
+
+/// PV1, PV2: a region has what was persisted, through the owner of its pool and without one.
+#[test]
+fn pv1_pv2_a_region_has_what_was_persisted() {
+    let installed = Installed::new();
+    let program = installed.compile_from("tests", "region", false);
+    let journal = installed.compile("journal", false);
+    let (folder, owner) = pool_with_guest();
+    let status = Command::new(&program).arg(folder.path().join("pool")).arg("g").status().expect("it runs");
+    if status.code() == Some(9) {
+        println!("skipped: this machine reports no faults");
+        return;
+    }
+    assert!(status.success(), "{status}");
+    drop(owner);
+    run(Command::new(&program).arg(pool_with_guest().0.path().join("pool")).arg("g"), "");
+    let (folder, _) = pool_with_guest();
+    let append = |words: &[&str]| run(Command::new(&journal).arg(folder.path().join("pool")).arg("g").args(words), "");
+    assert_eq!(append(&["ada", "bob"]), "ada\nbob\n");
+    assert_eq!(append(&["eve"]), "ada\nbob\neve\n");
 }
 
 /// Every function of the header is in the library with as many arguments, and the reverse.

@@ -9,6 +9,7 @@ mod handle;
 mod log;
 mod map;
 mod queue;
+mod region;
 mod store;
 mod turn;
 mod value;
@@ -27,6 +28,7 @@ fn _ferrite(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<bundle::PyChange>()?;
     module.add_class::<turn::PyTransaction>()?;
     module.add_class::<log::PyLog>()?;
+    module.add_class::<region::PyRegion>()?;
     module.add_function(wrap_pyfunction!(store::restore, module)?)?;
     module.add("VALUE_BYTES_MAX", ferrite_object::VALUE_BYTES_MAX)?;
     handle::add_errors(module)

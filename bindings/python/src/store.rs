@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use ferrite_guest::GuestService;
 use ferrite_memory::Scheme;
 use ferrite_object::{Finish, Logging, NewStore, ObjectService, OpenStore};
 use ferrite_owner::{ServiceRegistry, machine};
@@ -23,7 +24,7 @@ pub struct PyStore(ObjectHandle<ferrite_object::Store>);
 
 /// The services that a Python process serves while it owns a store's pool.
 fn opening() -> OpenStore {
-    let services = ServiceRegistry::default().with(ObjectService);
+    let services = ServiceRegistry::default().with(ObjectService).with(GuestService::of_files());
     #[cfg(feature = "example")]
     let services = services.with(ferrite_counters::CounterService);
     OpenStore { guard: None, services: Some(Arc::new(services)) }

@@ -484,7 +484,7 @@ def test_stubs_tell_of_every_native_function():
             kind = match[1]
         elif match := re.match(r"(    )?def (\w+)", line):
             told.setdefault(kind if match[1] else None, set()).add(match[2])
-    for kind in ["Store", "Value", "Map", "Batch", "Queue", "Bundle", "Change", "Transaction", "Log"]:
+    for kind in ["Store", "Value", "Map", "Batch", "Queue", "Bundle", "Change", "Transaction", "Log", "Region"]:
         native = {name for name in vars(getattr(_ferrite, kind)) if not name.startswith("__")}
         assert native == {name for name in told[kind] if not name.startswith("__")}, kind
     for name, found in vars(ferrite).items():

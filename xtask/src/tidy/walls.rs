@@ -48,7 +48,11 @@ const PACKAGES: &[PackageRow] = &[
             "counters",
         ],
     ),
-    row("bindings", "pools for C, Python and SQLite", &["fs-client", "object", "sqlite-log", "wal", "counters"]),
+    row(
+        "bindings",
+        "pools for C, Python and SQLite",
+        &["fs-client", "object", "sqlite-log", "guest", "wal", "counters"],
+    ),
     row("preload", "the library that `ferrite run` loads into programs", &["fs-client", "guest"]),
     row("disk-address", "from an address to a disk, and the host's clock", &["nbd", "sim", "pool"]),
     row("mount", "a file system as a folder, over FUSE", &["fs", "fuse"]),

@@ -42,6 +42,7 @@ from ._ferrite import (
 )
 from ._bundle import Bundle, BundleTransaction, MapView, QueueChange, QueueView
 from ._objects import Log, Map, MapChange, Queue, Transaction, Value
+from ._region import Region
 from ._store import Store, Tag, size
 
 __all__ = [
@@ -61,6 +62,7 @@ __all__ = [
     "Queue",
     "QueueChange",
     "QueueView",
+    "Region",
     "RevokedError",
     "Store",
     "Tag",
