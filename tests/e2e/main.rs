@@ -64,6 +64,7 @@ mod standpoint;
 mod starting;
 mod strangers;
 mod survival;
+mod terminal;
 mod tiers;
 mod transfer;
 mod tree;

@@ -52,6 +52,9 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("make", "make"),
     ("tclsh", "tcl"),
     ("promtool", "prometheus"),
+    ("tmux", "tmux"),
+    ("zsh", "zsh"),
+    ("fish", "fish"),
 ];
 
 /// Test programs of crates.io, with the versions that are built.
