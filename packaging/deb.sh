@@ -54,8 +54,13 @@ gzip -9n "$tree/usr/share/doc/ferrite/changelog" "$tree"/usr/share/man/man1/*
 # The oldest glibc that has all symbols that the programs ask for.
 glibc=$(grep -aohE 'GLIBC_2\.[0-9]+' "$tree/usr/bin/ferrite" "$tree/$lib/libferrite.so.0" \
     "$tree/$lib/ferrite/libferrite_sqlite.so" | sed 's/GLIBC_//' | sort -V | tail -n 1)
+depends="libc6 (>= $glibc)"
+if readelf --dynamic "$tree/usr/bin/ferrite" "$tree/$lib/libferrite.so.0" "$tree/$lib/ferrite/libferrite_sqlite.so" \
+    | grep -q 'NEEDED.*libgcc_s'; then
+    depends="$depends, libgcc-s1"
+fi
 mkdir "$tree/DEBIAN"
-sed -e "s|@VERSION@|$version|" -e "s|@ARCHITECTURE@|$architecture|" -e "s|@GLIBC@|$glibc|" \
+sed -e "s|@VERSION@|$version|" -e "s|@ARCHITECTURE@|$architecture|" -e "s|@DEPENDS@|$depends|" \
     -e "s|@SIZE@|$(du -sk --apparent-size "$tree/usr" | cut -f 1)|" "$here/control.in" > "$tree/DEBIAN/control"
 for script in postinst prerm postrm; do
     install -m 755 "$here/$script" "$tree/DEBIAN/$script"
@@ -64,5 +69,6 @@ printf 'libferrite 0 ferrite (>= %s)\n' "$version" > "$tree/DEBIAN/shlibs"
 printf 'activate-noawait ldconfig\n' > "$tree/DEBIAN/triggers"
 (cd "$tree" && find usr -type f -print0 | sort -z | xargs -0 md5sum > DEBIAN/md5sums)
 find "$tree" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
-dpkg-deb --root-owner-group -Zxz --build "$tree" "$out/ferrite_${version}_$architecture.deb" > /dev/null
+# One thread, because the number of threads would change the bytes.
+DPKG_DEB_THREADS_MAX=1 dpkg-deb --root-owner-group -Zxz --build "$tree" "$out/ferrite_${version}_$architecture.deb" > /dev/null
 echo "$out/ferrite_${version}_$architecture.deb"

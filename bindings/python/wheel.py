@@ -1,7 +1,8 @@
 """Write the wheel of ``ferrite-pm`` from built files: wheel.py BUILT OUT
 
 BUILT holds ferrite, lib_ferrite.so and libferrite_sqlite.so. The wheel has the module, the SQLite extension and the
-command. SOURCE_DATE_EPOCH dates all files, so the same files give the same wheel.
+command. SOURCE_DATE_EPOCH dates all files, so the same files give the same wheel, the only one in OUT: its name has the
+glibc that it needs, and `pip install OUT/*.whl` means one.
 """
 
 import base64
@@ -57,6 +58,8 @@ def main(built: pathlib.Path, out: pathlib.Path) -> None:
     record = "".join(f"{name},sha256={digest(data)},{len(data)}\n" for name, data in sorted(files.items()))
     files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
     out.mkdir(parents=True, exist_ok=True)
+    for old in out.glob(f"{NAME}-*.whl"):
+        old.unlink()
     wheel = out / f"{NAME}-{version}-{tag}.whl"
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for name, data in files.items():

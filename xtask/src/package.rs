@@ -1,7 +1,8 @@
 //! `cargo xtask package`: the wheel and the Debian package.
 //!
-//! The same sources at the same commit give the same bytes: paths are remapped, and all files have the time of the
-//! commit. With `cargo zigbuild` the files run on glibc 2.28 and later, without it on this machine's glibc and later.
+//! The same sources at the same commit give the same bytes in any folder: paths are remapped, and all files have the
+//! time of the commit. With `cargo zigbuild` the files run on glibc 2.28 and later, without it on this machine's glibc
+//! and later.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -41,21 +42,24 @@ impl Project {
     /// # Errors
     /// One line about the step that failed.
     pub fn package(&self, kinds: &[PackageKind]) -> Result<String, String> {
-        let built = self.build_for_packages()?;
+        let built = self.build_for_packages(self.root(), &self.target())?;
         let folder = self.target().join("package");
         kinds.iter().map(|kind| self.assemble(*kind, &built, &folder)).collect()
     }
 
-    /// Packages twice and compares the bytes, then installs, uses and removes each package as a user does.
+    /// Builds the packages here and from a copy of the sources in another folder, and compares the bytes. Then installs,
+    /// uses and removes each package as a user does.
     ///
     /// # Errors
     /// One line about the step that failed.
     pub fn try_packages(&self) -> Result<String, String> {
-        let built = self.build_for_packages()?;
+        let again = self.target().join("package-again");
+        let copy = self.copy_sources(&again)?;
+        let built = self.build_for_packages(self.root(), &self.target())?;
+        let built_again = self.build_for_packages(&copy, &copy.join("target"))?;
         for kind in PackageKind::ALL {
-            let [first, second] = ["package", "package-again"].map(|name| self.target().join(name));
-            let [first, second] = [first, second].map(|folder| self.assemble(kind, &built, &folder));
-            let (first, second) = (first?, second?);
+            let first = self.assemble(kind, &built, &self.target().join("package"))?;
+            let second = self.assemble(kind, &built_again, &again)?;
             let content = |path: &str| std::fs::read(path.trim()).map_err(|error| format!("{path}: {error}"));
             if content(&first)? != content(&second)? {
                 return Err(format!("{} and {} differ", first.trim(), second.trim()));
@@ -64,36 +68,39 @@ impl Project {
                 PackageKind::Wheel => "packaging/try-wheel.sh",
                 PackageKind::Deb => "packaging/try-deb.sh",
             };
-            output(Command::new("sh").arg(script).arg(first.trim()).current_dir(self.root()))?;
+            print!("{}", output(Command::new("sh").arg(script).arg(first.trim()).current_dir(self.root()))?);
         }
-        Ok("both packages install, work and leave nothing".into())
+        let _ = std::fs::remove_dir_all(again);
+        Ok("both packages are reproducible, install, work and leave nothing".into())
     }
 
-    /// Builds the files of the packages, and returns their folder.
-    fn build_for_packages(&self) -> Result<PathBuf, String> {
+    /// Copies the sources to a folder in `again`, which is empty before, and returns that folder.
+    fn copy_sources(&self, again: &Path) -> Result<PathBuf, String> {
+        let _ = std::fs::remove_dir_all(again);
+        let copy = again.join("sources");
+        std::fs::create_dir_all(&copy).map_err(|error| format!("{}: {error}", copy.display()))?;
+        let listed = "git ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents --target-directory";
+        output(Command::new("sh").args(["-c", &format!("{listed} \"$0\"")]).arg(&copy).current_dir(self.root()))?;
+        Ok(copy)
+    }
+
+    /// Builds the files of the packages from the sources in `root` into `target`, and returns their folder.
+    fn build_for_packages(&self, root: &Path, target: &Path) -> Result<PathBuf, String> {
         let host = output(Command::new("rustc").arg("-vV"))?;
         let host = host.lines().find_map(|line| line.strip_prefix("host: ")).ok_or("rustc names no host")?.to_owned();
-        let has_zig = Command::new("cargo-zigbuild").arg("--version").output().is_ok_and(|it| it.status.success());
-        let (verb, target) = if has_zig { ("zigbuild", format!("{host}.{GLIBC}")) } else { ("build", host.clone()) };
+        let has_zig = has_zig();
+        let (verb, triple) = if has_zig { ("zigbuild", format!("{host}.{GLIBC}")) } else { ("build", host.clone()) };
         if !has_zig {
-            println!("without cargo-zigbuild (`pip install cargo-zigbuild`) the packages are for this glibc and later");
+            println!("without `pip install cargo-zigbuild ziglang` the packages are for this glibc and later");
         }
         let mut build = self.cargo();
-        build.args([verb, "--release", "--locked", "--target", &target]).args(BUILT);
-        build.env("CARGO_ENCODED_RUSTFLAGS", self.remapped_paths());
+        build.current_dir(root).args([verb, "--release", "--locked", "--target", &triple]).args(BUILT);
+        build.arg("--target-dir").arg(target).env("CARGO_ENCODED_RUSTFLAGS", remapped_paths(root));
         match build.status() {
-            Ok(status) if status.success() => Ok(self.target().join(host).join("release")),
+            Ok(status) if status.success() => Ok(target.join(host).join("release")),
             Ok(status) => Err(format!("cargo {verb}: {status}")),
             Err(error) => Err(format!("cargo {verb}: {error}")),
         }
-    }
-
-    /// Returns the compiler's flags that keep the paths of this machine out of what is built.
-    fn remapped_paths(&self) -> String {
-        let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
-        let home = home.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cargo"))).unwrap_or_default();
-        let remapped = |from: &Path, to| format!("--remap-path-prefix={}={to}", from.display());
-        [remapped(self.root(), "/ferrite"), remapped(&home, "/cargo")].join("\u{1f}")
     }
 
     /// Writes the package `kind` of the files in `built` into `folder`. Returns its path and the end of the line.
@@ -103,8 +110,25 @@ impl Project {
         let script = kind.script();
         let mut command = Command::new(script[0]);
         command.args(&script[1..]).arg(built).arg(folder).current_dir(self.root());
-        output(command.env("SOURCE_DATE_EPOCH", time.trim()))
+        let path = output(command.env("SOURCE_DATE_EPOCH", time.trim()))?;
+        if kind == PackageKind::Wheel && has_zig() && !path.contains(&format!("_{}_", GLIBC.replace('.', "_"))) {
+            return Err(format!("{}: a file in it needs a later glibc than {GLIBC}", path.trim()));
+        }
+        Ok(path)
     }
+}
+
+/// Returns true if `cargo zigbuild` is installed.
+fn has_zig() -> bool {
+    Command::new("cargo-zigbuild").arg("--version").output().is_ok_and(|it| it.status.success())
+}
+
+/// Returns the compiler's flags that keep the paths of this machine out of what is built from the sources in `root`.
+fn remapped_paths(root: &Path) -> String {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".cargo"))).unwrap_or_default();
+    let remapped = |from: &Path, to| format!("--remap-path-prefix={}={to}", from.display());
+    [remapped(root, "/ferrite"), remapped(&home, "/cargo")].join("\u{1f}")
 }
 
 /// Runs `command` and returns its standard output.

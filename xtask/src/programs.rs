@@ -57,6 +57,16 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("fish", "fish"),
 ];
 
+/// The programs that write and try the packages, of which the gate needs none.
+const PACKAGING: &[(&str, &str)] = &[
+    ("debootstrap", "debootstrap"),
+    ("dpkg-deb", "dpkg"),
+    ("lintian", "lintian"),
+    ("man", "man-db"),
+    ("readelf", "binutils"),
+    ("unshare", "util-linux"),
+];
+
 /// Test programs of crates.io, with the versions that are built.
 const CRATES: [(&str, &str); 2] = [("pjdfstest", "0.2.2"), ("fsx", "0.3.2")];
 
@@ -67,19 +77,32 @@ const FOLDERS: [&str; 6] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/
 /// # Errors
 /// One line that names the packages, if they cannot be installed.
 pub fn ensure() -> Result<String, String> {
-    let missing = missing();
-    if missing.is_empty() {
+    install(missing)
+}
+
+/// Installs the packages of programs that write and try Ferrite's own packages, as [`ensure`] does.
+///
+/// # Errors
+/// One line that names the packages, if they cannot be installed.
+pub fn ensure_packaging() -> Result<String, String> {
+    install(|| absent(PACKAGING))
+}
+
+/// Installs the packages that `missing` returns, and asks again.
+fn install(missing: impl Fn() -> Vec<&'static str>) -> Result<String, String> {
+    let wanted = missing();
+    if wanted.is_empty() {
         return Ok("all there".into());
     }
-    let wanted = format!("the tests need packages that are not installed: apt-get install {}", missing.join(" "));
+    let names = wanted.join(" ");
+    let advice = format!("the tests need packages that are not installed: apt-get install {names}");
     if !is_root() || !is_there("apt-get") {
-        return Err(format!("{wanted} (run it as root, then try again)"));
+        return Err(format!("{advice} (run it as root, then try again)"));
     }
-    apt_get(&["update"]).map_err(|error| format!("{wanted} (apt-get update: {error})"))?;
-    let install = [&["install", "--yes", "--no-install-recommends"][..], &missing].concat();
-    apt_get(&install).map_err(|error| format!("{wanted} (apt-get install: {error})"))?;
-    let still = self::missing();
-    if still.is_empty() { Ok(format!("installed {}", missing.join(" "))) } else { Err(wanted) }
+    apt_get(&["update"]).map_err(|error| format!("{advice} (apt-get update: {error})"))?;
+    let install = [&["install", "--yes", "--no-install-recommends"][..], &wanted].concat();
+    apt_get(&install).map_err(|error| format!("{advice} (apt-get install: {error})"))?;
+    if missing().is_empty() { Ok(format!("installed {names}")) } else { Err(advice) }
 }
 
 /// Builds the test programs of crates.io below `root`, unless they are there.
@@ -125,8 +148,7 @@ fn is_copied(script: &Path, folder: &Path) -> bool {
 }
 
 fn missing() -> Vec<&'static str> {
-    let mut packages: Vec<&str> =
-        PROGRAMS.iter().filter(|(program, _)| !is_there(program)).map(|(_, package)| *package).collect();
+    let mut packages = absent(PROGRAMS);
     if !makes_environments() {
         packages.push("python3-venv");
     }
@@ -136,6 +158,11 @@ fn missing() -> Vec<&'static str> {
     packages.sort_unstable();
     packages.dedup();
     packages
+}
+
+/// Returns the packages of those `programs` that are missing.
+fn absent(programs: &[(&str, &'static str)]) -> Vec<&'static str> {
+    programs.iter().filter(|(program, _)| !is_there(program)).map(|(_, package)| *package).collect()
 }
 
 /// Returns true if Python can make virtual environments, for which Debian has a package of its own.
