@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use ferrite_memory::Raced;
+use ferrite_memory::{Raced, monotonic_ns};
 use ferrite_owner::ServiceRegistry;
 use ferrite_pool::Origin;
 use ferrite_sqlite_log::{
@@ -67,7 +67,7 @@ impl Database {
             return Ok(log_pool);
         }
         let services = ServiceRegistry::default().with(DatabaseService);
-        let log_pool = DatabasePool::open(&named, Arc::new(services), random)?;
+        let log_pool = DatabasePool::open(&named, Arc::new(services), random, monotonic_ns)?;
         open.log_pools.retain(|_, known| known.strong_count() > 0);
         open.log_pools.insert(named, Arc::downgrade(&log_pool));
         Ok(log_pool)

@@ -14,7 +14,6 @@ pub mod lacks;
 mod member_opener;
 pub mod metrics_server;
 pub mod mounts;
-mod request_metrics;
 mod services;
 mod tag_names;
 

@@ -17,7 +17,8 @@ const STEP_BITS: u32 = 3;
 const STEPS: usize = 1 << STEP_BITS;
 /// The power of two of the longest latencies that have buckets of their own: 2 minutes.
 const LONGEST_BITS: u32 = 36;
-const BUCKETS: usize = (LONGEST_BITS - STEP_BITS + 2) as usize * STEPS;
+/// The number of buckets.
+pub(crate) const BUCKETS: usize = (LONGEST_BITS - STEP_BITS + 2) as usize * STEPS;
 
 /// The counts of one shard, and the sum of the latencies in nanoseconds.
 struct LatencyShard {
@@ -39,7 +40,7 @@ pub struct LatencyCounts {
 
 /// Returns the bucket of a latency.
 #[inline]
-fn bucket_of(ns: u64) -> usize {
+pub(crate) fn bucket_of(ns: u64) -> usize {
     if ns < STEPS as u64 {
         return ns as usize;
     }
@@ -77,10 +78,14 @@ impl LatencyHistogram {
         let sum = |of: &dyn Fn(&LatencyShard) -> &AtomicU64| {
             self.0.iter().fold(0_u64, |sum, shard| sum.wrapping_add(of(&shard.0).load(Ordering::Relaxed)))
         };
-        let bucket = |bucket: usize| (bucket as u16, sum(&|shard| &shard.buckets[bucket]));
-        let buckets = (0..BUCKETS).map(bucket).filter(|(_, count)| *count > 0).collect();
-        LatencyCounts { sum_ns: sum(&|shard| &shard.sum_ns), buckets }
+        counts_of(sum(&|shard| &shard.sum_ns), |bucket| sum(&|shard| &shard.buckets[bucket]))
     }
+}
+
+/// Returns the counts of a histogram whose buckets have the counts that `count` returns.
+pub(crate) fn counts_of(sum_ns: u64, count: impl Fn(usize) -> u64) -> LatencyCounts {
+    let buckets = (0..BUCKETS).map(|bucket| (bucket as u16, count(bucket))).filter(|(_, count)| *count > 0);
+    LatencyCounts { sum_ns, buckets: buckets.collect() }
 }
 
 impl LatencyCounts {

@@ -28,6 +28,7 @@ pub mod process;
 mod provenance;
 mod raced;
 mod request_counters;
+mod request_words;
 mod scheme;
 pub mod shard;
 mod snapshot;
@@ -60,6 +61,7 @@ pub use pin::{
 pub use place_socket::place_socket;
 pub use raced::Raced;
 pub use request_counters::{RequestCounters, RequestTotals};
+pub use request_words::{REQUEST_WORDS, RequestTiming, RequestWords};
 pub use scheme::Scheme;
 pub use snapshot::SnapshotMemory;
 pub use span::Span;

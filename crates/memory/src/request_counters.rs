@@ -13,14 +13,16 @@ pub struct RequestCounters {
     sums: [Padded<[AtomicU64; 2]>; SHARDS],
 }
 
-/// The counts of [`RequestCounters`] at one moment.
+/// The counts of [`RequestCounters`], or of [`crate::RequestWords`], at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestTotals {
+    /// All requests.
+    pub requests: u64,
     /// Bytes of the requests that succeeded.
     pub bytes: u64,
     /// Requests that failed.
     pub errors: u64,
-    /// The latencies of all requests.
+    /// The latencies of all requests, or of a sample that stands for all.
     pub latency: LatencyCounts,
 }
 
@@ -52,7 +54,19 @@ impl RequestCounters {
     /// Returns the counts; of requests that end now some parts may be missing.
     pub fn totals(&self) -> RequestTotals {
         let sum = |of: usize| self.sums.iter().map(|shard| shard.0[of].load(Ordering::Relaxed)).sum();
-        RequestTotals { bytes: sum(0), errors: sum(1), latency: self.latency.counts() }
+        let latency = self.latency.counts();
+        RequestTotals { requests: latency.count(), bytes: sum(0), errors: sum(1), latency }
+    }
+}
+
+impl RequestTotals {
+    /// Adds the counts of `other`.
+    pub fn add(&mut self, other: &Self) {
+        let Self { requests, bytes, errors, latency } = other;
+        self.requests = self.requests.wrapping_add(*requests);
+        self.bytes = self.bytes.wrapping_add(*bytes);
+        self.errors = self.errors.wrapping_add(*errors);
+        self.latency.add(latency);
     }
 }
 

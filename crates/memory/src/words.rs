@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU64};
 
 use crate::area::{Area, AreaPlan};
-use crate::{Error, Result, Span};
+use crate::{Error, REQUEST_WORDS, RequestWords, Result, Span};
 
 /// Where the kernel says that a descriptor of such words leads, whosever it is.
 pub const SHARED_WORDS_LINK: &str = "/memfd:ferrite-words (deleted)";
@@ -100,6 +100,17 @@ impl<const LEAST: usize> SharedWords<LEAST> {
         // SAFETY: within the mapping, which lives as long as `self`; the words are only ever used as atomics, and any
         // bits are valid for them.
         unsafe { self.base.add(index).as_ref() }
+    }
+
+    /// Returns the counters in the words from `first` on; `None` if not all of those words exist.
+    #[inline]
+    pub fn counters(&self, first: usize) -> Option<&RequestWords> {
+        if first.checked_add(REQUEST_WORDS).is_none_or(|end| end > self.count) {
+            return None;
+        }
+        // SAFETY: within the mapping, which lives as long as `self`; the counters are only atomics, in the order of the
+        // words, and any bits are valid for them.
+        Some(unsafe { self.base.add(first).cast().as_ref() })
     }
 
     /// Byte `index`; one that is not there is the caller's mistake and panics. Words whose bytes are used are not used as

@@ -58,6 +58,11 @@ impl Checkpoint {
         self.sequence < SEQUENCE_BOUND && self.position.number() < SEQUENCE_BOUND
     }
 
+    /// Returns the bytes that the checkpoint takes.
+    pub fn bytes(&self) -> usize {
+        (self.lines * LINE) as usize
+    }
+
     fn encode(&self) -> [u8; HEADER_BYTES] {
         let words = [self.sequence, self.position.number(), self.items, self.lines];
         let mut bytes = [0; HEADER_BYTES];

@@ -18,11 +18,12 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use ferrite_memory::{Latch, LatchGuard, Memory, Scheme, Span, crc32};
+use ferrite_memory::{Latch, Memory, Scheme, Span, crc32};
 use ferrite_pool::holding::TagLease;
 use ferrite_pool::{ChangeGate, Freeze, Role, SEQUENCE_BOUND, Stream, Tag};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
+use crate::object_counts::ObjectOp;
 use crate::object_label::{ObjectForm, ObjectLabel, PAGE};
 use crate::{Error, Result};
 
@@ -214,10 +215,10 @@ impl DirectBytes {
     /// [`Error::WrongLength`] for a length other than [`DirectBytes::value_bytes`]; also the errors of any change of an
     /// object: see [`Error`].
     pub fn set(&self, value: &[u8]) -> Result<()> {
-        let mut state = self.writable()?;
-        self.ensure_len(value.len())?;
-        state.draft[HEADER..HEADER + self.value_bytes].copy_from_slice(value);
-        self.commit(&mut state)
+        let timing = ObjectOp::Change.begin(&self.holding);
+        let mut state = self.gate.pass(|| self.state.lock());
+        let done = self.set_locked(&mut state, value);
+        timing.end(&self.holding, value.len(), done)
     }
 
     /// Changes the value in one step: no thread reads or sets another one in between. An error of `change` leaves the
@@ -226,19 +227,23 @@ impl DirectBytes {
     /// # Errors
     /// The errors of `change`, and the errors of any change of an object: see [`Error`].
     pub fn update<T>(&self, change: impl FnOnce(&mut [u8]) -> Result<T>) -> Result<T> {
-        let mut state = self.writable()?;
+        let timing = ObjectOp::Change.begin(&self.holding);
+        let mut state = self.gate.pass(|| self.state.lock());
+        self.holding.check_poison()?;
         let ValueState { image, draft, .. } = &mut *state;
         draft.copy_from_slice(image);
         let result = change(&mut draft[HEADER..HEADER + self.value_bytes])?;
-        self.commit(&mut state)?;
+        let done = self.commit(&mut state);
+        timing.end(&self.holding, self.value_bytes, done)?;
         Ok(result)
     }
 
     #[inline]
-    fn writable(&self) -> Result<LatchGuard<'_, ValueState>> {
-        let state = self.gate.pass(|| self.state.lock());
+    fn set_locked(&self, state: &mut ValueState, value: &[u8]) -> Result<()> {
         self.holding.check_poison()?;
-        Ok(state)
+        self.ensure_len(value.len())?;
+        state.draft[HEADER..HEADER + self.value_bytes].copy_from_slice(value);
+        self.commit(state)
     }
 
     /// Makes the value in the draft the next one (DU1).

@@ -29,6 +29,7 @@ mod checkpoint;
 mod direct_value;
 mod error;
 mod logged;
+mod object_counts;
 mod object_label;
 mod object_log;
 mod object_map;

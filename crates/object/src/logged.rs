@@ -21,7 +21,8 @@ use ferrite_pool::holding::TagLease;
 use ferrite_pool::{ChangeGate, Error as PoolError, Freeze, LogPosition, LogView, StrandedRecord, Tag, TagLog};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 
-use crate::checkpoint::{self, CheckpointReader};
+use crate::checkpoint::{self, Checkpoint, CheckpointReader};
+use crate::object_counts::ObjectOp;
 use crate::object_label::{ObjectForm, ObjectLabel};
 use crate::{Error, Result, object_word};
 
@@ -192,8 +193,10 @@ impl<S: LoggedStructure> Logged<S> {
     /// # Panics
     /// The type does not know the change, which is durable by then: only the type itself builds changes.
     pub fn make(&self, change: &[u8]) -> Result<()> {
-        let mut writer = self.writable()?;
-        self.make_by(&mut writer, change)
+        let timing = ObjectOp::Change.begin(&self.holding);
+        let mut writer = self.gate.pass(|| self.writer.lock());
+        let done = self.holding.check_poison().map_err(Error::from).and_then(|()| self.make_by(&mut writer, change));
+        timing.end(&self.holding, change.len(), done)
     }
 
     /// Applies the change that `plan` builds from the structure, if any, and returns the value of `plan`. No other
@@ -202,9 +205,13 @@ impl<S: LoggedStructure> Logged<S> {
     /// # Errors
     /// The errors of [`Logged::make`].
     pub fn change<T>(&self, plan: impl FnOnce(&S) -> (Option<Vec<u8>>, T)) -> Result<T> {
+        let timing = ObjectOp::Change.begin(&self.holding);
         let mut writer = self.writable()?;
         let (change, result) = plan(&self.state.read());
-        change.map_or(Ok(()), |change| self.make_by(&mut writer, &change))?;
+        if let Some(change) = change {
+            let done = self.make_by(&mut writer, &change);
+            timing.end(&self.holding, change.len(), done)?;
+        }
         Ok(result)
     }
 
@@ -287,8 +294,11 @@ impl<S: LoggedStructure> Logged<S> {
 
     /// Stores a checkpoint at which the log continues at `position`, and makes the log begin there.
     fn take_checkpoint(&self, writer: &mut LogWriter, position: LogPosition) -> Result<()> {
+        let timing = ObjectOp::Checkpoint.begin(&self.holding);
         let state = self.state.read();
-        checkpoint::store(&self.holding, writer.sequence + 1, position, &|item| state.save(item))?;
+        let stored = checkpoint::store(&self.holding, writer.sequence + 1, position, &|item| state.save(item));
+        let bytes = stored.as_ref().map_or(0, Checkpoint::bytes);
+        timing.end(&self.holding, bytes, stored)?;
         (writer.sequence, writer.records) = (writer.sequence + 1, 0);
         Ok(writer.log.restart_at(position)?)
     }

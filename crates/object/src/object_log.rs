@@ -21,7 +21,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use ferrite_memory::{Latch, LatchGuard, Memory};
+use ferrite_memory::{Latch, Memory};
 use ferrite_pool::holding::TagLease;
 use ferrite_pool::{
     ChangeGate, Error as PoolError, Freeze, LogPosition, LogView, SEQUENCE_BOUND, StrandedRecord, Tag,
@@ -29,6 +29,7 @@ use ferrite_pool::{
 };
 
 use crate::logged::{SalvageLoss, ensure_fits};
+use crate::object_counts::ObjectOp;
 use crate::object_label::{ObjectForm, ObjectLabel};
 use crate::object_word::{self, Flaw};
 use crate::{Error, Result, salt};
@@ -253,7 +254,15 @@ impl ObjectLog {
     /// [`Error::TooLarge`] for more than an empty log holds, [`ferrite_pool::Error::LogFull`] until enough is cut; also
     /// the errors of any change of an object: see [`Error`].
     pub fn append(&self, entry: &[u8]) -> Result<u64> {
-        let mut state = self.writable()?;
+        let timing = ObjectOp::Append.begin(&self.holding);
+        let mut state = self.gate.pass(|| self.state.lock());
+        let done = self.append_locked(&mut state, entry);
+        timing.end(&self.holding, entry.len(), done)
+    }
+
+    #[inline]
+    fn append_locked(&self, state: &mut LogState, entry: &[u8]) -> Result<u64> {
+        self.holding.check_poison()?;
         state.ensure_fits(entry)?;
         if state.has_stranded {
             state.wipe_stranded(&[entry])?;
@@ -271,7 +280,14 @@ impl ObjectLog {
     /// # Errors
     /// The errors of [`ObjectLog::append`].
     pub fn extend(&self, entries: &[&[u8]]) -> Result<u64> {
-        let mut state = self.writable()?;
+        let timing = ObjectOp::Append.begin(&self.holding);
+        let mut state = self.gate.pass(|| self.state.lock());
+        let done = self.extend_locked(&mut state, entries);
+        timing.end(&self.holding, entries.iter().map(|entry| entry.len()).sum(), done)
+    }
+
+    fn extend_locked(&self, state: &mut LogState, entries: &[&[u8]]) -> Result<u64> {
+        self.holding.check_poison()?;
         entries.iter().try_for_each(|entry| state.ensure_fits(entry))?;
         if state.has_stranded {
             state.wipe_stranded(entries)?;
@@ -294,7 +310,14 @@ impl ObjectLog {
     /// [`Error::Refused`] for a number beyond [`ObjectLog::end`]; also the errors of any change of an object: see
     /// [`Error`].
     pub fn cut(&self, number: u64) -> Result<()> {
-        let mut state = self.writable()?;
+        let timing = ObjectOp::Cut.begin(&self.holding);
+        let mut state = self.gate.pass(|| self.state.lock());
+        let done = self.cut_locked(&mut state, number);
+        timing.end(&self.holding, 0, done)
+    }
+
+    fn cut_locked(&self, state: &mut LogState, number: u64) -> Result<()> {
+        self.holding.check_poison()?;
         let end = state.end();
         if number > end {
             return Err(Error::Refused(format!("log {:?} ends before entry {number}: at {end}", self.name())));
@@ -313,13 +336,6 @@ impl ObjectLog {
         state.places.drain(..gone);
         state.first = number;
         Ok(())
-    }
-
-    #[inline]
-    fn writable(&self) -> Result<LatchGuard<'_, LogState>> {
-        let state = self.gate.pass(|| self.state.lock());
-        self.holding.check_poison()?;
-        Ok(state)
     }
 }
 

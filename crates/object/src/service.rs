@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use ferrite_owner::{RunningService, Service, ServiceCall, ServicePool, ServiceReply};
+use ferrite_owner::{Metric, RunningService, Service, ServiceCall, ServicePool, ServiceReply};
 use ferrite_pool::check::{MovedRange, TagFindings, TagOwner};
 use ferrite_pool::{Error as PoolError, Failure, FailureKind, LogView, Pool, Result, Tag, TagKind, relocate_log};
 
 use crate::object_label::{ObjectForm, ObjectLabel};
-use crate::{direct_value, logged, object_log};
+use crate::{direct_value, logged, object_counts, object_log};
 
 /// The service of objects.
 #[derive(Clone, Copy, Debug, Default)]
@@ -70,17 +70,21 @@ impl Service for ObjectService {
         OBJECT
     }
 
-    fn start(&self, _: &ServicePool<'_>) -> std::result::Result<Arc<dyn RunningService>, Failure> {
-        Ok(Arc::new(RunningObjects))
+    fn start(&self, pool: &ServicePool<'_>) -> std::result::Result<Arc<dyn RunningService>, Failure> {
+        Ok(Arc::new(RunningObjects(Arc::clone(pool.pool))))
     }
 }
 
 /// Objects of an open pool.
-struct RunningObjects;
+struct RunningObjects(Arc<Pool>);
 
 impl RunningService for RunningObjects {
     fn call(&self, call: ServiceCall<'_>) -> std::result::Result<ServiceReply, Failure> {
         let why = format!("the service {:?} of this version has no requests", call.service);
         Err(Failure::new(FailureKind::BadRequest, why))
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        object_counts::metrics(&self.0)
     }
 }

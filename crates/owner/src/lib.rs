@@ -61,6 +61,7 @@ mod pool_owner;
 mod progress_io;
 mod registry;
 mod reports;
+mod request_metrics;
 mod run_folder;
 mod service;
 pub mod services;
@@ -93,6 +94,7 @@ pub use reports::{
     KeptReport, PoolReport, SurvivalAnswer, SurvivalReport, SurvivalState, TagReport, TallyReport, WearReport,
     space_bytes,
 };
+pub use request_metrics::{RequestMetrics, lease_metrics};
 pub use run_folder::{RUN_FOLDER, make_folder as make_private_folder};
 pub use service::{HeldOutside, Removal, RunningService, Service, ServicePool};
 

@@ -24,8 +24,10 @@
 //!   uses the tag until the grant ends, and the grant stays on the medium: a later owner neither lends the tag nor
 //!   allocates its pages.
 
+mod lease_counters;
 pub(crate) mod lease_words;
 mod loan;
+mod tag_counts;
 mod tag_spec;
 
 #[cfg(test)]
@@ -34,7 +36,7 @@ mod tests;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use ferrite_memory::{Memory, Span, planted};
+use ferrite_memory::{Memory, RequestTiming, RequestWords, Span, planted};
 use parking_lot::Mutex;
 
 use crate::extent::{Role, Stream};
@@ -46,8 +48,12 @@ use crate::poison::Poison;
 use crate::tag::Tag;
 use crate::{Error, FailureKind, Pool, Result, TagChange};
 
+use lease_counters::OwnCounters;
+
+pub use lease_counters::{LEASE_FIGURES, LEASE_OPS, LentCounters, SharedCounters};
 pub use lease_words::LeaseWatch;
 pub use loan::{Lent, Loan, Note, ensure_lendable};
+pub use tag_counts::TagCounts;
 pub use tag_spec::{RoleSpace, TagSpec};
 
 /// A tag that only this process stores into (HO1). Dropping this releases the tag.
@@ -60,6 +66,8 @@ pub struct TagLease {
     uuid: [u8; 16],
     session: u64,
     ground: LeaseGround,
+    /// The clock of its counters, in nanoseconds.
+    now_ns: fn() -> u64,
     /// The entry in the owner's list, if this process owns the pool.
     _listed: Option<ListedTag>,
     /// Keeps this process the pool's owner while it stores.
@@ -69,7 +77,7 @@ pub struct TagLease {
 /// The right by which the process stores.
 enum LeaseGround {
     /// This process owns the pool.
-    Own(Arc<Pool>),
+    Own { pool: Arc<Pool>, counters: Arc<OwnCounters> },
     /// The pool's owner has given a grant.
     Lent { lease: Box<dyn Lease>, watch: LeaseWatch, poison: Poison, outlives_owner: bool },
 }
@@ -105,12 +113,14 @@ impl fmt::Debug for TagLease {
 impl TagLease {
     fn own(pool: Arc<Pool>, tag: Arc<Tag>, listed: ListedTag) -> Self {
         let superblock = pool.superblock();
+        let counters = pool.holdings.counters.lock().own(tag.generation);
         Self {
             memory: pool.memory_handle(),
             tag: Mutex::new(tag),
             uuid: superblock.uuid,
             session: pool.holdings.next_session(&superblock),
-            ground: LeaseGround::Own(pool),
+            ground: LeaseGround::Own { pool, counters },
+            now_ns: || 0,
             _listed: Some(listed),
             lock: None,
         }
@@ -120,7 +130,7 @@ impl TagLease {
     pub fn lent(memory: Arc<dyn Memory>, lent: LentTag, lease: Box<dyn Lease>) -> Self {
         let LentTag { tag, uuid, session, watch } = lent;
         let ground = LeaseGround::Lent { lease, watch, poison: Poison::default(), outlives_owner: false };
-        Self { memory, tag: Mutex::new(tag), uuid, session, ground, _listed: None, lock: None }
+        Self { memory, tag: Mutex::new(tag), uuid, session, ground, now_ns: || 0, _listed: None, lock: None }
     }
 
     /// Returns the lease, which the end of the pool's owner does not end (HO7).
@@ -138,6 +148,43 @@ impl TagLease {
         let mut kept = self;
         kept.lock = Some(lock.clone());
         kept
+    }
+
+    /// Returns the lease, whose operations are timed by a clock that returns nanoseconds. Else they take no time.
+    #[must_use]
+    pub fn timed(mut self, now_ns: fn() -> u64) -> Self {
+        self.now_ns = now_ns;
+        self
+    }
+
+    #[inline]
+    fn counters(&self, op: usize) -> Option<&RequestWords> {
+        match &self.ground {
+            LeaseGround::Own { counters, .. } => counters.of(op),
+            LeaseGround::Lent { watch, .. } => watch.counters(op),
+        }
+    }
+
+    /// Begins operation `op`, below [`LEASE_OPS`], which [`TagLease::end_alone`] counts.
+    #[inline]
+    pub fn begin(&self, op: usize) -> RequestTiming {
+        self.counters(op).map_or_else(RequestTiming::default, |counters| counters.begin(self.now_ns))
+    }
+
+    /// Counts operation `op`, which ends now: its bytes, or `None` if it failed. Calls for one operation do not overlap:
+    /// the caller has a lock.
+    #[inline]
+    pub fn end_alone(&self, op: usize, timing: RequestTiming, bytes: Option<u64>) {
+        if let Some(counters) = self.counters(op) {
+            counters.end_alone(timing, self.now_ns, bytes);
+        }
+    }
+
+    /// Publishes figures of the service to the owner, if that is another process: see [`TagCounts::figures`].
+    pub fn publish(&self, figures: [u64; LEASE_FIGURES]) {
+        if let LeaseGround::Lent { watch, .. } = &self.ground {
+            watch.publish(figures);
+        }
     }
 
     /// Returns the memory of the whole pool. The holder of the lease may store only to the pages of the tag.
@@ -178,7 +225,7 @@ impl TagLease {
     #[inline]
     pub fn check_poison(&self) -> Result<()> {
         match &self.ground {
-            LeaseGround::Own(pool) => pool.check_poison(),
+            LeaseGround::Own { pool, .. } => pool.check_poison(),
             LeaseGround::Lent { poison, watch, outlives_owner, .. } => {
                 watch.check(*outlives_owner).and_then(|()| poison.check())
             }
@@ -188,7 +235,7 @@ impl TagLease {
     /// Records a failed persist.
     pub fn poison(&self, why: &dyn fmt::Display) {
         match &self.ground {
-            LeaseGround::Own(pool) => pool.poison(why),
+            LeaseGround::Own { pool, .. } => pool.poison(why),
             LeaseGround::Lent { poison, .. } => poison.note(why),
         }
     }
@@ -226,7 +273,7 @@ impl TagLease {
     /// Freezes `service` with the pool, if this process owns the pool. Stores through a grant continue during a backup
     /// (BK1).
     pub fn register_freezer(&self, service: Weak<dyn Freeze>) {
-        if let LeaseGround::Own(pool) = &self.ground {
+        if let LeaseGround::Own { pool, .. } = &self.ground {
             pool.register_freezer(service);
         }
     }
@@ -239,7 +286,7 @@ impl TagLease {
     /// [`TagLease`] says.
     pub fn widen(&self, parts: &[RoleSpace]) -> Result<()> {
         let changed = match &self.ground {
-            LeaseGround::Own(pool) => widen(pool, &self.tag(), parts)?,
+            LeaseGround::Own { pool, .. } => widen(pool, &self.tag(), parts)?,
             LeaseGround::Lent { lease, watch, .. } => {
                 watch.check(false)?;
                 // It is not known whether any other failure changed the tag.

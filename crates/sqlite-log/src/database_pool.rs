@@ -10,15 +10,20 @@ use std::sync::{Arc, OnceLock};
 use ferrite_memory::{Guard, MapOptions, Mapped, Memory};
 use ferrite_owner::{self as owner, PoolAccess, ServiceRegistry, ServiceReply, ServiceRequest};
 use ferrite_pool::Origin;
+use ferrite_pool::holding::{LentCounters, SharedCounters};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
 use super::DatabaseEntry;
+use super::counted::LogCounts;
 use super::request::{DatabaseRequest, LogLease};
 use crate::{Error, Result};
 
 /// Attempts to ask an owner, each of which the owner may not outlive.
 const TRIES: u32 = 1000;
+
+/// The descriptor of the shared words in the answer to a request for a lease.
+const WORDS_FD: usize = 2;
 
 /// A pool, through its owner or as its owner, see [`PoolAccess`].
 pub struct DatabasePool {
@@ -27,6 +32,7 @@ pub struct DatabasePool {
     origin: Origin,
     registry: Arc<ServiceRegistry>,
     random: fn() -> u64,
+    now_ns: fn() -> u64,
     /// `None` after the owner has ended.
     access: Mutex<Option<PoolAccess>>,
     /// The memory of the pool, mapped with the first loan.
@@ -35,15 +41,20 @@ pub struct DatabasePool {
 
 impl DatabasePool {
     /// Opens the pool at `path`. If this process becomes the owner, it serves the services of `registry`, one of which is
-    /// [`super::DatabaseService`]. `random` gives random numbers.
+    /// [`super::DatabaseService`]. `random` returns random numbers, and `now_ns` the nanoseconds of a clock.
     ///
     /// # Errors
     /// [`Error::Owner`] if the path cannot be opened or is not a place for a pool, if its owner refuses or does not answer
     /// within 5 seconds, and if this process becomes the owner and the pool cannot be opened.
-    pub fn open(path: &Path, registry: Arc<ServiceRegistry>, random: fn() -> u64) -> Result<Arc<Self>> {
+    pub fn open(
+        path: &Path,
+        registry: Arc<ServiceRegistry>,
+        random: fn() -> u64,
+        now_ns: fn() -> u64,
+    ) -> Result<Arc<Self>> {
         let access = Mutex::new(Some(PoolAccess::open(path, &registry, None)?));
         let (path, origin, memory) = (path.to_owned(), Origin::here(), OnceLock::new());
-        Ok(Arc::new(Self { path, origin, registry, random, access, memory }))
+        Ok(Arc::new(Self { path, origin, registry, random, now_ns, access, memory }))
     }
 
     /// Returns the path of the pool.
@@ -113,13 +124,16 @@ impl DatabasePool {
         Ok(self.ask(&DatabaseRequest::List)?.0)
     }
 
-    /// Asks for a lease. Returns the lease, and the memory of its pages.
-    pub(super) fn lease(&self, request: &DatabaseRequest) -> Result<(LogLease, Arc<dyn Memory>)> {
-        let (lease, fds) = self.ask::<LogLease>(request)?;
+    /// Asks for a lease. Returns the lease, the memory of its pages, and its counters.
+    pub(super) fn lease(&self, request: &DatabaseRequest) -> Result<(LogLease, Arc<dyn Memory>, LogCounts)> {
+        let (lease, mut fds) = self.ask::<LogLease>(request)?;
         // A lease that this process cannot use does not keep others out.
         let close = || self.ask::<()>(&DatabaseRequest::Close { id: lease.id });
+        let words = if fds.len() > WORDS_FD { Some(fds.swap_remove(WORDS_FD)) } else { None };
+        let shared = words.zip(lease.slot).map(|(words, slot)| SharedCounters { words, slot });
         let memory = self.enter(fds).inspect_err(|_| _ = close())?;
-        Ok((lease, memory))
+        let counters = shared.and_then(LentCounters::of).map(Arc::new);
+        Ok((lease, memory, LogCounts { counters, now_ns: self.now_ns }))
     }
 
     /// Returns the memory of the pool, mapped from the first descriptor of the first lease.

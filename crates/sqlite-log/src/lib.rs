@@ -54,6 +54,7 @@
 //!   when a log in that state is opened, and so does the last step of unmarking: the next marking has a generation that no
 //!   copy has.
 
+mod counted;
 mod database_header;
 mod database_identity;
 mod database_list;
@@ -80,6 +81,7 @@ use ferrite_memory::Memory;
 use ferrite_pool::grant::GrantId;
 use parking_lot::{MappedRwLockReadGuard, RwLock, RwLockReadGuard};
 
+use counted::{LogCounts, LogOp};
 use journal_files::JournalFiles;
 
 pub use database_header::{DatabaseFile, DatabaseHeader, HEAD_BYTES, PlainFile, STAMP_AT};
@@ -106,7 +108,14 @@ pub struct DatabaseLog {
     log_pool: Arc<DatabasePool>,
     memory: Arc<dyn Memory>,
     path: String,
-    leased: RwLock<(GrantId, JournalFiles)>,
+    leased: RwLock<LeasedLog>,
+}
+
+/// A log as this process has it now.
+struct LeasedLog {
+    id: GrantId,
+    files: JournalFiles,
+    counts: LogCounts,
 }
 
 impl fmt::Debug for DatabaseLog {
@@ -126,10 +135,10 @@ impl DatabaseLog {
     pub fn open(log_pool: &Arc<DatabasePool>, path: &str, identity: DatabaseIdentity, alone: bool) -> Result<Self> {
         let fresh = log_pool.random();
         let request = DatabaseRequest::Open { path: path.into(), identity, alone, fresh };
-        let (lease, memory) = log_pool.lease(&request)?;
+        let (lease, memory, counts) = log_pool.lease(&request)?;
         let files = lease.files(&memory)?;
         files.inherit();
-        let leased = RwLock::new((lease.id, files));
+        let leased = RwLock::new(LeasedLog { id: lease.id, files, counts });
         Ok(Self { log_pool: Arc::clone(log_pool), memory, path: path.into(), leased })
     }
 
@@ -148,7 +157,15 @@ impl DatabaseLog {
 
     fn files(&self) -> Result<MappedRwLockReadGuard<'_, JournalFiles>> {
         self.ensure_ours()?;
-        Ok(RwLockReadGuard::map(self.leased.read(), |(_, files)| files))
+        Ok(RwLockReadGuard::map(self.leased.read(), |leased| &leased.files))
+    }
+
+    /// Does `work` and counts it, except in a child of fork, which counts nothing of its parent's.
+    fn counted<T>(&self, op: LogOp, work: impl FnOnce(&mut usize) -> Result<T>) -> Result<T> {
+        self.ensure_ours()?;
+        // `work` may replace the lease.
+        let counts = self.leased.read().counts.clone();
+        counts.counted(op, work)
     }
 
     /// Returns the length of `file` in bytes, or `None` if the file does not exist.
@@ -172,9 +189,12 @@ impl DatabaseLog {
     /// # Errors
     /// As [`DatabaseLog`] says; as [`DatabasePool::ask`] if another process has made the file longer.
     pub fn read(&self, file: JournalFile, at: u64, into: &mut [u8]) -> Result<usize> {
-        let end = (at + into.len() as u64).min(self.length(file)?.unwrap_or(0));
-        self.cover(file, end)?;
-        self.files()?.read(file, at, into)
+        self.counted(LogOp::Read, |moved| {
+            let end = (at + into.len() as u64).min(self.length(file)?.unwrap_or(0));
+            self.cover(file, end)?;
+            *moved = self.files()?.read(file, at, into)?;
+            Ok(*moved)
+        })
     }
 
     /// Creates `file`, empty, if it does not exist.
@@ -182,7 +202,7 @@ impl DatabaseLog {
     /// # Errors
     /// As [`DatabaseLog`] says.
     pub fn create(&self, file: JournalFile) -> Result<()> {
-        self.files()?.create(file)
+        self.counted(LogOp::Names, |_| self.files()?.create(file))
     }
 
     /// Writes `bytes` to `file` at byte `at`, which may be behind the end of the file (WF1).
@@ -191,8 +211,11 @@ impl DatabaseLog {
     /// An error for which [`crate::Error::is_want_of_space`] returns true if the pool is full: the file did not change. Else
     /// as [`DatabaseLog`] says, and as [`DatabasePool::ask`] if the log must grow.
     pub fn write(&self, file: JournalFile, at: u64, bytes: &[u8]) -> Result<()> {
-        self.cover(file, at + bytes.len() as u64)?;
-        self.files()?.write(file, at, bytes)
+        self.counted(LogOp::Write, |moved| {
+            *moved = bytes.len();
+            self.cover(file, at + bytes.len() as u64)?;
+            self.files()?.write(file, at, bytes)
+        })
     }
 
     /// Truncates `file` to `length` bytes, if it is longer.
@@ -200,6 +223,10 @@ impl DatabaseLog {
     /// # Errors
     /// As [`DatabaseLog`] says.
     pub fn truncate(&self, file: JournalFile, length: u64) -> Result<()> {
+        self.counted(LogOp::Names, |_| self.truncate_now(file, length))
+    }
+
+    fn truncate_now(&self, file: JournalFile, length: u64) -> Result<()> {
         let files = self.files()?;
         if files.length(file)?.is_none_or(|now| now <= length) {
             return Ok(());
@@ -219,8 +246,10 @@ impl DatabaseLog {
     /// # Errors
     /// As [`DatabaseLog`] says.
     pub fn delete(&self, file: JournalFile) -> Result<()> {
-        self.files()?.set_length(file, None);
-        Ok(())
+        self.counted(LogOp::Names, |_| {
+            self.files()?.set_length(file, None);
+            Ok(())
+        })
     }
 
     /// Makes all completed writes durable that are not durable yet.
@@ -228,7 +257,7 @@ impl DatabaseLog {
     /// # Errors
     /// As [`DatabaseLog`] says.
     pub fn persist(&self) -> Result<()> {
-        self.files()?.persist()
+        self.counted(LogOp::Sync, |_| self.files()?.persist())
     }
 
     /// Returns the mark of the log: the versions in the header on disk, and its own versions.
@@ -275,8 +304,8 @@ impl DatabaseLog {
             return Ok(());
         }
         let mut leased = self.leased.write();
-        let (lease, _) = self.log_pool.lease(&DatabaseRequest::Extend { id: leased.0, file, bytes: end })?;
-        *leased = (lease.id, lease.files(&self.memory)?);
+        let (lease, _, counts) = self.log_pool.lease(&DatabaseRequest::Extend { id: leased.id, file, bytes: end })?;
+        *leased = LeasedLog { id: lease.id, files: lease.files(&self.memory)?, counts };
         Ok(())
     }
 }
@@ -284,6 +313,6 @@ impl DatabaseLog {
 impl Drop for DatabaseLog {
     fn drop(&mut self) {
         // Where it fails the owner takes the grant back when this process has ended.
-        let _ = self.log_pool.ask::<()>(&DatabaseRequest::Close { id: self.leased.get_mut().0 });
+        let _ = self.log_pool.ask::<()>(&DatabaseRequest::Close { id: self.leased.get_mut().id });
     }
 }

@@ -67,6 +67,9 @@ pub(super) struct LogLease {
     pub extents: Vec<Extent>,
     /// The identity of the log.
     pub log: u64,
+    /// The slot of the grant's counters in the shared words; `None` from an owner of a version that shares none.
+    #[serde(default)]
+    pub slot: Option<usize>,
 }
 
 impl LogLease {

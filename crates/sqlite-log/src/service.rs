@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use ferrite_memory::{Scheme, Span};
 use ferrite_owner::services::parse;
-use ferrite_owner::{Removal, RunningService, Service, ServiceCall, ServicePool, ServiceReply};
+use ferrite_owner::{Metric, Removal, RunningService, Service, ServiceCall, ServicePool, ServiceReply, lease_metrics};
 use ferrite_pool::check::{TagFindings, TagOwner};
 use ferrite_pool::grant::{GrantId, GrantRequest, GrantRights, Process, StandingGrant};
+use ferrite_pool::holding::{SharedCounters, TagCounts};
 use ferrite_pool::layout::PAGE;
 use ferrite_pool::tie::Generation;
 use ferrite_pool::{
@@ -15,6 +16,7 @@ use ferrite_pool::{
 use parking_lot::Mutex;
 use serde_json::json;
 
+use super::counted::LOG_OPS;
 use super::database_identity::log_of;
 use super::journal_files::JournalFiles;
 use super::request::LogLease;
@@ -75,6 +77,10 @@ impl Service for DatabaseService {
 impl RunningService for DatabaseLogs {
     fn call(&self, call: ServiceCall<'_>) -> std::result::Result<ServiceReply, Failure> {
         Ok(self.answer(call.caller, parse(DATABASE, call.request)?)?)
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        lease_metrics(&self.pool, TagKind::DATABASE, DATABASE, "programs to the log of a SQLite database", LOG_OPS)
     }
 }
 
@@ -264,8 +270,9 @@ impl DatabaseLogs {
         let ask = GrantRequest { tag, extents: &tag.extents, rights: GrantRights::ReadWrite, process: &process };
         let (granted, memory) = self.pool.with_spare(|| self.pool.lend(&ask))?;
         let (generation, extents, log) = (tag.generation, tag.extents.clone(), log_of(&tag.attributes));
-        let lease = LogLease { id: granted.id, generation, extents, log };
-        Ok(ServiceReply { value: json!(lease), fds: vec![memory.fd, granted.notice] })
+        let SharedCounters { words, slot } = TagCounts::of(&self.pool).share(tag, granted.id)?;
+        let lease = LogLease { id: granted.id, generation, extents, log, slot: Some(slot) };
+        Ok(ServiceReply { value: json!(lease), fds: vec![memory.fd, granted.notice, words] })
     }
 
     fn files(&self, tag: &Tag) -> Result<JournalFiles> {

@@ -1,5 +1,6 @@
 //! WF1 and WF2 in every image that a crash may leave. WF3 and WF4 are SQLite's to prove: see bindings/sqlite/tests.
 
+mod counts;
 mod cut;
 mod forked;
 mod full;

@@ -29,7 +29,7 @@ const BOOT: [u8; 16] = [0; 16];
 
 /// Opens the pool at `path`, like every process that keeps databases' logs in it.
 pub(crate) fn open_pool(path: &Path) -> ferrite_sqlite_log::Result<Arc<DatabasePool>> {
-    DatabasePool::open(path, Arc::new(ServiceRegistry::default().with(DatabaseService)), random)
+    DatabasePool::open(path, Arc::new(ServiceRegistry::default().with(DatabaseService)), random, || 0)
 }
 
 /// Returns the next number of a sequence. The shells draw their own random numbers; this process draws so few that a

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use ferrite_daemon::registry;
+use ferrite_memory::monotonic_ns;
 use ferrite_pool::Progress;
 use ferrite_sqlite_log::{
     DatabaseEntry, DatabasePool, Error, Forgotten, GiveBack, GiveBackProgress, forget, log_of_file,
@@ -130,7 +131,7 @@ impl Compared {
 /// Opens the pool at `path` as its owner, or connects to its owner.
 fn reached(path: &Path) -> Outcome<Arc<DatabasePool>> {
     command_pool::look_at(path)?;
-    DatabasePool::open(path, registry(), host::random).map_err(|error| match error {
+    DatabasePool::open(path, registry(), host::random, monotonic_ns).map_err(|error| match error {
         Error::Owner(error) => command_pool::refused(path, error),
         other => other.into(),
     })

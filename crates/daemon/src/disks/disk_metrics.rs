@@ -1,10 +1,9 @@
 //! The metrics of open disks.
 
 use ferrite_disk::COUNTED_OPS;
-use ferrite_owner::Metric;
+use ferrite_owner::{Metric, RequestMetrics};
 
 use super::{OpenDisk, OpenDisks};
-use crate::request_metrics::RequestMetrics;
 
 impl OpenDisks {
     /// Returns what the open disks count.

@@ -1,10 +1,9 @@
 //! The metrics of mounted file systems.
 
 use ferrite_fs::share::layout::shared_state::DirectRequest;
-use ferrite_owner::Metric;
+use ferrite_owner::{Metric, RequestMetrics};
 
 use super::Filesystems;
-use crate::request_metrics::RequestMetrics;
 
 impl Filesystems {
     /// Returns what the mounted file systems count.

@@ -1,6 +1,7 @@
 //! Stores in files: made, shared, backed up, finalized.
 
 mod check;
+mod counted;
 mod finalize;
 
 use std::fs::File;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use ferrite_memory::Guard;
+use ferrite_memory::{Guard, monotonic_ns};
 use ferrite_pool::Result as PoolResult;
 use ferrite_pool::holding::{Note, TagLease, TagSpec};
 
@@ -68,10 +68,11 @@ impl TagAccess {
     /// # Errors
     /// As [`ferrite_pool::Pool::hold`] and as [`RemoteTags::hold`].
     pub fn hold(&self, name: &str) -> PoolResult<TagLease> {
-        match self {
-            Self::Own(owner) => Ok(owner.pool().hold(name)?.keeping(owner.lock())),
-            Self::Remote(tags) => tags.hold(name),
-        }
+        let lease = match self {
+            Self::Own(owner) => owner.pool().hold(name)?.keeping(owner.lock()),
+            Self::Remote(tags) => tags.hold(name)?,
+        };
+        Ok(lease.timed(monotonic_ns))
     }
 
     /// Removes a tag that no process holds; durable on return.

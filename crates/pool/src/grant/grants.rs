@@ -8,7 +8,6 @@ use parking_lot::Mutex;
 use crate::damage::TableDamage;
 use crate::extent::Extent;
 use crate::holding::lease_words::LeaseWords;
-use crate::layout::{GRANTS, SLOT};
 use crate::page_allocator::PageAllocator;
 use crate::{Error, Result};
 
@@ -90,7 +89,7 @@ impl Grants {
     pub(crate) fn tie(&self, id: GrantId, board: &LeaseWords) -> Result<usize> {
         let mut register = self.0.lock();
         let live = register.find(id)?;
-        let bell = board.bell(((live.slot - GRANTS) / SLOT) as usize);
+        let bell = board.bell(live.slot_index());
         let word = bell.word();
         // The grant may have been revoked already.
         if live.asked {
@@ -98,6 +97,11 @@ impl Grants {
         }
         (live.board, live.bell) = (Some(bell), None);
         Ok(word)
+    }
+
+    /// Returns the index of the slot of grant `id`.
+    pub(crate) fn slot_of(&self, id: GrantId) -> Result<usize> {
+        self.0.lock().find(id).map(|live| live.slot_index())
     }
 
     /// Fails with [`Error::Busy`] if a client may store through a grant that is not `stilled`. Revokes no grant: the

@@ -6,6 +6,7 @@ use std::io::{PipeWriter, Write};
 use crate::bounds::{SERIAL_BOUND, out_of_bounds};
 use crate::extent::Extent;
 use crate::holding::lease_words::RevokeSignal;
+use crate::layout::{GRANTS, SLOT};
 use crate::page_allocator::PageAllocator;
 use crate::{Error, Result};
 
@@ -76,6 +77,11 @@ impl LiveGrant {
             bell: None,
             board: None,
         }
+    }
+
+    /// Returns the index of the slot in the table.
+    pub fn slot_index(&self) -> usize {
+        ((self.slot - GRANTS) / SLOT) as usize
     }
 
     /// Revokes the grant. The pipe gets one byte in all, so it always has room, and this does not wait (G6).

@@ -1,9 +1,10 @@
 //! Words that an owner shares with the processes to which it lends tags: whether it lives, and which grants it has
-//! revoked. A lease loads both before each change.
+//! revoked. A lease loads both before each change, and counts the change.
 //!
 //! ```text
-//! word 0       the owner's liveness word
-//! word 1 + n   of the grant in slot n: 0, or 1 when the grant is revoked
+//! word 0              the owner's liveness word
+//! word 1 + n          of the grant in slot n: 0, or 1 when the grant is revoked
+//! word 512 + 1152 n   of the grant in slot n: counters of four operations, then figures: see `lease_counters`
 //! ```
 
 use std::collections::BTreeSet;
@@ -11,12 +12,13 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use ferrite_memory::{LivenessWord, SharedWords};
+use ferrite_memory::{LivenessWord, RequestWords, SharedWords};
 use parking_lot::Mutex;
 
-use crate::layout::GRANT_SLOTS;
 use crate::superblock::Superblock;
 use crate::{Error, Result};
+
+use super::lease_counters::{self, LEASE_FIGURES, TagCounters, counters_of};
 
 /// The owner's side. The liveness word is set with the first lent tag, and cleared when the pool is closed or its
 /// process ends.
@@ -28,7 +30,7 @@ pub(crate) struct LeaseWords {
 
 impl LeaseWords {
     fn light() -> Result<Self> {
-        let words = Arc::new(SharedWords::new(1 + GRANT_SLOTS as usize)?);
+        let words = Arc::new(SharedWords::new(lease_counters::SHARED)?);
         let liveness = LivenessWord::set(&words, 0)?;
         Ok(Self { words, _liveness: liveness })
     }
@@ -50,6 +52,7 @@ impl LeaseWords {
 pub(crate) struct LeaseList {
     /// Generations of the tags that this process leases, or is about to lend.
     pub tags: Mutex<BTreeSet<u64>>,
+    pub counters: Mutex<TagCounters>,
     board: OnceLock<LeaseWords>,
     /// The number of leases so far.
     count: AtomicU64,
@@ -60,6 +63,11 @@ impl LeaseList {
     /// each opening has a greater one.
     pub fn next_session(&self, superblock: &Superblock) -> u64 {
         (superblock.generation << 32) + self.count.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Returns the shared words, if they exist.
+    pub fn known_words(&self) -> Option<&SharedWords> {
+        self.board.get().map(|board| &*board.words)
     }
 
     /// Returns the shared words, which exist from the first call on.
@@ -106,6 +114,23 @@ impl LeaseWatch {
     /// Switches to the word of `other`, because the grant was replaced.
     pub(super) fn turn_to(&self, other: &Self) {
         self.word.store(other.word.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    /// Returns the slot of the grant.
+    #[inline]
+    fn slot(&self) -> usize {
+        self.word.load(Ordering::Relaxed) - 1
+    }
+
+    /// Returns the counters of operation `op`; `None` if the owner is of a version that shares none.
+    #[inline]
+    pub(super) fn counters(&self, op: usize) -> Option<&RequestWords> {
+        counters_of(&self.words, self.slot(), op)
+    }
+
+    /// Publishes `figures` for the owner.
+    pub(super) fn publish(&self, figures: [u64; LEASE_FIGURES]) {
+        lease_counters::publish(&self.words, self.slot(), figures);
     }
 
     /// Refuses if the grant is no longer valid (HO4), except that it may outlive the owner (HO7).

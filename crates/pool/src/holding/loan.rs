@@ -11,6 +11,7 @@ use crate::layout::PAGE;
 use crate::tag::{Tag, TagKind};
 use crate::{Error, Failure, Pool, Result, TagChange};
 
+use super::tag_counts::TagCounts;
 use super::tag_spec::RoleSpace;
 use super::{ListedTag, in_use, widen};
 
@@ -168,6 +169,7 @@ fn lend(pool: &Arc<Pool>, tag: &Tag, process: &Process) -> Result<Lent> {
     let words = board.share()?;
     let (granted, memory) = pool.with_spare(|| pool.lend(&ask))?;
     let word = pool.grants().tie(granted.id, board)?;
+    TagCounts::of(pool).begin(tag, granted.id)?;
     let superblock = pool.superblock();
     let loan = Loan {
         id: granted.id,

@@ -147,7 +147,10 @@ impl Pool {
         loop {
             match remove_at_once(self, tag) {
                 Err(Error::Limit(_)) => remove_end(self, tag)?,
-                removed => return removed,
+                removed => {
+                    self.holdings.counters.lock().forget(tag.generation);
+                    return removed;
+                }
             }
         }
     }

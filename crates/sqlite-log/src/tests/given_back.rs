@@ -15,7 +15,7 @@ const BOOT: [u8; 16] = [7; 16];
 
 /// Opens the pool at `path`, as each process that keeps databases' logs in it.
 pub(super) fn open_pool(path: &std::path::Path) -> Result<Arc<DatabasePool>> {
-    DatabasePool::open(path, Arc::new(ServiceRegistry::default().with(DatabaseService)), random)
+    DatabasePool::open(path, Arc::new(ServiceRegistry::default().with(DatabaseService)), random, || 0)
 }
 
 /// Returns distinct numbers in place of random ones.
