@@ -3,7 +3,7 @@
 use std::sync::Weak;
 
 use ferrite_memory::{Memory, Scheme, Span};
-use ferrite_pool::holding::TagLease;
+use ferrite_pool::holding::{LEASE_FIGURES, TagLease};
 use ferrite_pool::layout::PAGE;
 use ferrite_pool::{Freeze, Result, Role, Stream};
 
@@ -29,6 +29,11 @@ pub(crate) trait GuestStore: Send + Sync {
     fn sees_copies(&self) -> bool {
         true
     }
+
+    /// Publishes the counts of the guest to the owner of the pool, if that is another process.
+    fn publish(&self, figures: [u64; LEASE_FIGURES]) {
+        let _ = figures;
+    }
 }
 
 impl GuestStore for TagLease {
@@ -50,6 +55,10 @@ impl GuestStore for TagLease {
 
     fn sees_copies(&self) -> bool {
         !self.is_lent()
+    }
+
+    fn publish(&self, figures: [u64; LEASE_FIGURES]) {
+        self.publish(figures);
     }
 }
 
@@ -89,6 +98,11 @@ impl FrameSpace {
     /// Returns true if every copy of the pool freezes the engine.
     pub fn sees_copies(&self) -> bool {
         self.store.sees_copies()
+    }
+
+    /// Publishes `figures`, as [`GuestStore::publish`].
+    pub fn publish(&self, figures: [u64; LEASE_FIGURES]) {
+        self.store.publish(figures);
     }
 
     /// Refuses after a failed persist.

@@ -248,6 +248,11 @@ impl GuestEngine {
         }
     }
 
+    /// Publishes the counts to the owner of the pool, if that is another process. Waits for no process.
+    pub(crate) fn publish_counts(&self) {
+        self.space.publish(self.counts().figures());
+    }
+
     /// Returns the bytes of the guest.
     pub fn size(&self) -> u64 {
         self.space.layout.size

@@ -140,6 +140,7 @@ impl RegionFaults {
         let _guard = AbortIfPanicking;
         loop {
             let stepped = self.make_room();
+            self.engine.publish_counts();
             let mut waiting = self.waiting.lock();
             let pause = match stepped {
                 Ok(GuestStep::Rests) => PAUSE,

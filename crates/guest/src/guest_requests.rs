@@ -94,10 +94,10 @@ pub struct GuestReport {
     pub pm_bytes: u64,
     /// The address of the disk; `None` if it is damaged.
     pub disk: Option<String>,
-    /// The counts since the guest was opened; `None` if it is not open.
+    /// The counts since the guest was opened, here or in another process; `None` if it is not open.
     pub counts: Option<GuestCounts>,
     /// The error of the last batch, if it failed.
     pub why: Option<String>,
-    /// The process that has the guest as a region, if one has; its counts are not known here.
+    /// The process that has the guest as a region, if one has.
     pub pid: Option<u32>,
 }

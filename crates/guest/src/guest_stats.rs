@@ -1,5 +1,6 @@
 //! The counts of a guest.
 
+use ferrite_pool::holding::LEASE_FIGURES;
 use serde::{Deserialize, Serialize};
 
 /// The counts of an open guest, since it was opened except where the name says a state.
@@ -27,4 +28,46 @@ pub struct GuestCounts {
     pub disk_flushes: u64,
     /// Writes that waited until a frame became free.
     pub waits: u64,
+}
+
+impl GuestCounts {
+    /// Returns the counts as the process that has a lent guest publishes them.
+    pub(crate) fn figures(&self) -> [u64; LEASE_FIGURES] {
+        let mut figures = [0; LEASE_FIGURES];
+        let counts = [
+            self.truth_frames,
+            self.copy_frames,
+            self.free_frames,
+            self.promoted_pages,
+            self.returned_pages,
+            self.demoted_pages,
+            self.reclaimed_pages,
+            self.disk_read_bytes,
+            self.disk_written_bytes,
+            self.disk_flushes,
+            self.waits,
+        ];
+        figures[..counts.len()].copy_from_slice(&counts);
+        figures
+    }
+
+    /// Returns the counts that [`GuestCounts::figures`] made `figures` of.
+    pub(crate) fn of_figures(figures: [u64; LEASE_FIGURES]) -> Self {
+        let [truth_frames, copy_frames, free_frames, promoted_pages, returned_pages, demoted_pages, rest @ ..] =
+            figures;
+        let [reclaimed_pages, disk_read_bytes, disk_written_bytes, disk_flushes, waits, ..] = rest;
+        Self {
+            truth_frames,
+            copy_frames,
+            free_frames,
+            promoted_pages,
+            returned_pages,
+            demoted_pages,
+            reclaimed_pages,
+            disk_read_bytes,
+            disk_written_bytes,
+            disk_flushes,
+            waits,
+        }
+    }
 }

@@ -11,7 +11,7 @@ use ferrite_memory::planted;
 use ferrite_owner::services::reply;
 use ferrite_owner::{ProgressCall, RunningServices, ServicePool, ServiceRegistry, ServiceReply, machine, space_bytes};
 use ferrite_pool::grant::Process;
-use ferrite_pool::holding::Lent;
+use ferrite_pool::holding::{Lent, TagCounts};
 use ferrite_pool::layout::CHUNK;
 use ferrite_pool::{Caller, Failure, FailureKind, Pool, Progress, Tag};
 use parking_lot::Mutex;
@@ -161,7 +161,7 @@ impl OpenGuests {
             size: tag.size,
             pm_bytes: GuestLayout::read(tag).map_or_else(|_| space_bytes(tag), |layout| layout.data_bytes()),
             disk: disk_address(&self.pool, tag),
-            counts: open.as_ref().map(|open| open.engine.counts()),
+            counts: open.as_ref().map(|open| open.engine.counts()).or_else(|| self.lent_counts(tag)),
             why: open.and_then(|open| open.failure.lock().clone()),
             pid: self.pool.user_of(tag),
         }
@@ -323,10 +323,18 @@ impl OpenGuests {
         self.open.lock().clear();
     }
 
-    /// Returns the counts of each open guest, with its name.
+    /// Returns the counts of each open guest and of each guest in another process, with its name.
     pub(crate) fn all_counts(&self) -> Vec<(String, GuestCounts)> {
         let engine = |(name, open): (&String, &Arc<OpenGuest>)| (name.clone(), Arc::clone(&open.engine));
         let open: Vec<_> = self.open.lock().iter().map(engine).collect();
-        open.into_iter().map(|(name, engine)| (name, engine.counts())).collect()
+        let open = open.into_iter().map(|(name, engine)| (name, engine.counts()));
+        let tags = self.tags();
+        let lent = tags.iter().filter_map(|tag| Some((tag.name.clone(), self.lent_counts(tag)?)));
+        open.chain(lent).collect()
+    }
+
+    /// Returns the counts of the guest in `tag`, if another process has it.
+    fn lent_counts(&self, tag: &Tag) -> Option<GuestCounts> {
+        TagCounts::of(&self.pool).figures(tag).map(GuestCounts::of_figures)
     }
 }

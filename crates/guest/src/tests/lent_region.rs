@@ -4,6 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ferrite_disk::{Disk, FileDisk, FileDiskOptions};
 use ferrite_memory::Guard;
@@ -113,6 +114,32 @@ fn vg1_a_guest_has_one_engine() {
     store(region.region(), 3, 33);
     drop(region);
     assert_eq!(ask(&owner, &flush()).expect("flushed").pid, None);
+}
+
+/// The owner reports the counts of a guest that another process has, until it has ended.
+#[test]
+fn the_owner_reports_the_counts_of_a_lent_guest() {
+    if !has_regions() {
+        return;
+    }
+    let (rig, owner) = LentRig::new();
+    let truths = || {
+        let metrics = owner.metrics();
+        let metric = metrics.iter().find(|metric| metric.name == "guest_truth_frames").expect("a metric of guests");
+        metric.samples.first().and_then(|sample| sample.value.number())
+    };
+    let region = rig.borrow().expect("lent");
+    (0..20).for_each(|page| store(region.region(), page, page + 1));
+    // The thread of the batches publishes soon.
+    let frames = || region.engine().counts().truth_frames as f64;
+    let is_seen = (0..1000).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        truths() == Some(frames())
+    });
+    assert!(is_seen && frames() >= 20.0, "{:?} of {}", truths(), frames());
+    assert!(ask(&owner, &stat()).expect("described").counts.is_some_and(|counts| counts.truth_frames >= 20));
+    drop(region);
+    assert_eq!(truths(), None, "no process has the guest");
 }
 
 /// The check reports no doubled page of a guest that another process has, and reports it once that has ended.
