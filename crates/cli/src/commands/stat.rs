@@ -24,7 +24,8 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Show what a pool does: requests, bytes, errors and latencies of its disks, file systems and services
 ///
 /// Without --watch it shows totals since the pool was opened. p50, p99 and p99.9 are latencies that so many of 100
-/// requests do not exceed; they are too high by an eighth at most. `ferrite status` shows which pools are served, and by
+/// requests do not exceed; they are too high by an eighth at most. Programs count what they do with objects and logs
+/// themselves, and it is shown here too. `ferrite status` shows which pools are served, and by
 /// which process. `ferrite metrics` prints the same numbers for Prometheus.
 #[derive(Args)]
 pub struct Stat {

@@ -81,7 +81,12 @@ impl Screen {
 /// Returns the characters that show `text` on a terminal of that size.
 fn frame(text: &str, rows: usize, columns: usize) -> String {
     let mut frame = String::from(HOME);
-    let lines: Vec<String> = text.lines().take(rows).map(|line| line.chars().take(columns).collect()).collect();
+    let mut lines: Vec<String> = text.lines().map(|line| line.chars().take(columns).collect()).collect();
+    if lines.len() > rows {
+        let hidden = lines.len() + 1 - rows;
+        lines.truncate(rows.saturating_sub(1));
+        lines.push(format!("... {hidden} more lines: make the window higher").chars().take(columns).collect());
+    }
     frame += &lines.join(&format!("{CLEAR_LINE}\r\n"));
     frame + CLEAR_LINE + CLEAR_BELOW
 }

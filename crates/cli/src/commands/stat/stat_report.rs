@@ -84,6 +84,9 @@ impl LatencyQuantiles {
     }
 }
 
+/// The width of the services' and things' names: a row fits 80 columns.
+const NAME_COLUMNS: usize = 17;
+
 /// The ends of the names of the metrics that requests have.
 const REQUEST_ENDS: [&str; 4] = ["_requests_total", "_bytes_total", "_errors_total", "_request_seconds"];
 
@@ -114,11 +117,9 @@ impl StatReport {
     pub fn show(&self) -> String {
         let mut text = self.show_pool();
         if !self.requests.is_empty() {
-            let (requests, bytes) =
-                if self.seconds.is_some() { ("requests/s", "bytes/s") } else { ("requests", "bytes") };
-            let heads = ["p50", "p99", "p99.9"];
-            text += &format!("\n{:<32} {requests:>11} {bytes:>11} {:>8}", "", "errors");
-            text.extend(heads.map(|head| format!(" {head:>9}")));
+            let (requests, bytes) = if self.seconds.is_some() { ("reqs/s", "bytes/s") } else { ("requests", "bytes") };
+            text += &format!("\n{:<28} {requests:>8} {bytes:>10} {:>6}", "", "errors");
+            text.extend(["p50", "p99", "p99.9"].map(|head| format!(" {head:>7}")));
             text += "\n";
         }
         text.extend(self.requests.iter().map(RequestRow::show));
@@ -141,10 +142,14 @@ impl StatReport {
         let recovered = if value("pool_recovered") == Some(1.0) { "recovered and opened" } else { "opened" };
         let (open, opening) =
             (value("pool_open_seconds").unwrap_or(0.0), value("pool_recovery_seconds").unwrap_or(0.0));
-        text += &format!("{recovered} in {} {} ago", show_ns((opening * 1e9) as u64), show_ns((open * 1e9) as u64));
+        text += &format!("{recovered} in {}, {} ago", show_ns((opening * 1e9) as u64), show_ns((open * 1e9) as u64));
         let image =
             value("pool_image_age_seconds").map(|age| format!("; image written {} ago", show_ns((age * 1e9) as u64)));
-        text + &image.unwrap_or_default() + "\n"
+        text += &(image.unwrap_or_default() + "\n");
+        let spaces = self.values.iter().filter(|row| row.name == "pool_tag_space_bytes" && row.value > 0.0);
+        let kind = |row: &ValueRow| format!("{} {}", row.labels["kind"], size::show(row.value as u64));
+        let spaces: Vec<String> = spaces.map(kind).collect();
+        if spaces.is_empty() { text } else { text + &format!("space: {}\n", spaces.join(", ")) }
     }
 }
 
@@ -182,11 +187,21 @@ impl RequestRow {
         let requests = self.rate_requests.unwrap_or(self.requests as f64);
         let bytes = self.rate_bytes.unwrap_or(self.bytes as f64);
         let bytes = if bytes < 1.0 { "-".into() } else { size::show(bytes as u64) };
-        let name = format!("{} {}", self.service, self.name);
-        let mut text = format!("{name:<20.20} {:<11} {requests:>11.0} {bytes:>11} {:>8}", self.operation, self.errors);
+        let (name, requests, errors) = (self.show_name(), show_count(requests), show_count(self.errors as f64));
+        let mut text = format!("{name:<17} {:<10} {requests:>8} {bytes:>10} {errors:>6}", self.operation);
         let quantiles = self.latency.map(|latency| [latency.p50_ns, latency.p99_ns, latency.p999_ns].map(show_ns));
-        text.extend(quantiles.unwrap_or_default().map(|ns| format!(" {ns:>9}")));
+        text.extend(quantiles.unwrap_or_default().map(|ns| format!(" {ns:>7}")));
         text.trim_end().to_owned() + "\n"
+    }
+
+    /// Returns the service and the name. Of a long name, such as a path, the end is shown.
+    fn show_name(&self) -> String {
+        let (room, length) = (NAME_COLUMNS.saturating_sub(self.service.len() + 1), self.name.chars().count());
+        if length <= room {
+            return format!("{} {}", self.service, self.name);
+        }
+        let end: String = self.name.chars().skip(length + 2 - room.clamp(2, length + 2)).collect();
+        format!("{} ..{end}", self.service)
     }
 }
 
@@ -216,7 +231,14 @@ impl ValueRow {
     }
 }
 
-/// Returns a time with its unit, in nine characters at most.
+/// Returns a count in six digits, or in thousands and the like.
+fn show_count(count: f64) -> String {
+    let units = [(1e12, "T"), (1e9, "G"), (1e6, "M")];
+    let unit = units.into_iter().find(|(unit, _)| count >= *unit);
+    unit.map_or_else(|| format!("{count:.0}"), |(unit, name)| format!("{:.1}{name}", count / unit))
+}
+
+/// Returns a time with its unit, in seven characters if it is below an hour.
 fn show_ns(ns: u64) -> String {
     let (value, unit) = match ns {
         0..1_000 => return format!("{ns} ns"),

@@ -9,7 +9,7 @@ fn metrics(reads: &RequestCounters, requests: u64) -> Vec<Metric> {
     (0..requests).for_each(|_| reads.count(1000, Some(4096)));
     let (labels, totals) = ([("disk", "d0"), ("op", "read")], reads.totals());
     let mut all = [Metric::counter("disk_requests_total", ""), Metric::counter("disk_bytes_total", "")];
-    all[0].add(labels, totals.latency.count());
+    all[0].add(labels, totals.requests);
     all[1].add(labels, totals.bytes);
     let mut latency = Metric::histogram("disk_request_seconds", "");
     latency.add(labels, totals.latency.clone());
@@ -43,6 +43,31 @@ fn the_first_report_has_totals_and_the_next_has_rates() {
     assert_eq!((hits.value, hits.rate), (40.0, Some(15.0)));
     let idle = StatReport::new(pool, &next, Some((Duration::from_secs(1), &next)));
     assert!(idle.requests[0].latency.is_none(), "no request, no latency");
+}
+
+#[test]
+fn a_row_fits_80_columns_whatever_it_counts() {
+    let mut row = RequestRow {
+        service: "database".into(),
+        name: "/srv/a long folder/shop.db".into(),
+        operation: "attributes".into(),
+        requests: 123_456_789_012,
+        bytes: (1 << 30) - 1,
+        errors: 7_654_321,
+        latency: Some(LatencyQuantiles { p50_ns: 999, p99_ns: 999_999, p999_ns: 120_000_000_000 }),
+        rate_requests: None,
+        rate_bytes: None,
+        rate_errors: None,
+    };
+    let text = row.show();
+    assert!(text.trim_end().len() <= 79, "{text}");
+    assert!(text.starts_with("database ..hop.db attributes"), "the end of a path is shown: {text}");
+    row.rate_requests = Some(123_456.7);
+    assert!(row.show().contains(" 123457 "), "{}", row.show());
+    (row.service, row.name) = ("fs".into(), "projects".into());
+    assert!(row.show().starts_with("fs projects       attributes"), "{}", row.show());
+    row.service = "a service of a long name".into();
+    assert_eq!(row.show_name(), "a service of a long name ..", "no name");
 }
 
 #[test]
