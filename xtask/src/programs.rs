@@ -52,6 +52,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("make", "make"),
     ("tclsh", "tcl"),
     ("promtool", "prometheus"),
+    ("prometheus", "prometheus"),
     ("tmux", "tmux"),
     ("zsh", "zsh"),
     ("fish", "fish"),
