@@ -63,7 +63,7 @@ pub use raced::Raced;
 pub use request_counters::{RequestCounters, RequestTotals};
 pub use request_words::{REQUEST_WORDS, RequestTiming, RequestWords};
 pub use scheme::Scheme;
-pub use snapshot::SnapshotMemory;
+pub use snapshot::{SnapshotInstant, SnapshotMemory};
 pub use span::Span;
 pub use stamp::{monotonic_ns, stamp_ns};
 pub use survival::{Claim, Survival, Survives};

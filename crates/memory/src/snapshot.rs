@@ -1,4 +1,5 @@
-//! A memory whose pages can be copied as of one instant while threads go on storing.
+//! A memory whose pages can be copied as of one instant while threads go on storing, and which marks the pages that
+//! changed since then.
 //!
 //! ```text
 //! page      pending --take--> copying ----------> done        the content went to the copier
@@ -9,9 +10,11 @@
 //! - SN2. A store to a pending page first keeps the page's content. A store waits while another thread copies the page.
 //! - SN3. The snapshot does not see stores of a process that maps a [`Memory::share`]d part. The caller keeps such
 //!   processes from storing, and drops a copy during which a part was shared ([`SnapshotMemory::was_shared`]).
+//! - SN4. A page is marked before each store to it. [`SnapshotMemory::begin`] clears the marks, so an unmarked page is as it
+//!   was at that instant. Marks do not count from the first shared part on (SN3).
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::{Fletcher, Memory, Result, Scheme, Shared, Span, forward_memory, planted};
@@ -26,31 +29,69 @@ const KEPT: u8 = 3;
 
 type PageBytes = [u8; PAGE as usize];
 
-/// A memory with snapshots. Uses one byte of DRAM for each page, and a copy of each pending page that is stored to.
+/// The number of instants of all snapshots of this process.
+static INSTANTS: AtomicU64 = AtomicU64::new(0);
+
+/// The instant at which a snapshot began, unique in this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SnapshotInstant(u64);
+
+/// A memory with snapshots. Uses two bytes of DRAM for each page, and a copy of each pending page that is stored to.
 pub struct SnapshotMemory<M> {
     inner: M,
     is_on: AtomicBool,
     /// True if a part was shared since the snapshot began.
     was_shared: AtomicBool,
+    /// True if a part was ever shared.
+    was_ever_shared: AtomicBool,
+    /// The instant of the last snapshot, or 0.
+    instant: AtomicU64,
     pages: Box<[AtomicU8]>,
+    /// The marks (SN4).
+    is_stored: Box<[AtomicBool]>,
     kept: Mutex<HashMap<u64, Box<PageBytes>>>,
 }
 
 impl<M: Memory> SnapshotMemory<M> {
     /// Returns `inner` with snapshots.
     pub fn new(inner: M) -> Self {
-        let pages = (0..inner.size().div_ceil(PAGE)).map(|_| AtomicU8::new(DONE)).collect();
-        Self { inner, is_on: AtomicBool::new(false), was_shared: AtomicBool::new(false), pages, kept: Mutex::default() }
+        let count = inner.size().div_ceil(PAGE);
+        Self {
+            inner,
+            is_on: AtomicBool::new(false),
+            was_shared: AtomicBool::new(false),
+            was_ever_shared: AtomicBool::new(false),
+            instant: AtomicU64::new(0),
+            pages: (0..count).map(|_| AtomicU8::new(DONE)).collect(),
+            is_stored: (0..count).map(|_| AtomicBool::new(false)).collect(),
+            kept: Mutex::default(),
+        }
     }
 
-    /// Begins a snapshot of `pages`, numbers of pages (SN1).
-    pub fn begin(&self, pages: impl Iterator<Item = u64>) {
+    /// Begins a snapshot of `pages`, numbers of pages (SN1), and clears the marks (SN4). Returns the instant.
+    pub fn begin(&self, pages: impl Iterator<Item = u64>) -> SnapshotInstant {
         self.kept().clear();
         self.was_shared.store(false, Ordering::SeqCst);
+        self.is_stored.iter().for_each(|mark| mark.store(false, Ordering::Relaxed));
         for page in pages {
             self.pages[page as usize].store(PENDING, Ordering::Relaxed);
         }
+        let instant = INSTANTS.fetch_add(1, Ordering::Relaxed) + 1;
+        self.instant.store(instant, Ordering::Relaxed);
         self.is_on.store(true, Ordering::Release);
+        SnapshotInstant(instant)
+    }
+
+    /// Returns true if a page without a mark is as it was at `instant` (SN4): the last snapshot began then, and nothing was
+    /// ever shared.
+    pub fn has_marks_since(&self, instant: SnapshotInstant) -> bool {
+        self.instant.load(Ordering::Relaxed) == instant.0 && !self.was_ever_shared.load(Ordering::SeqCst)
+    }
+
+    /// Returns true if `page` is marked: a thread stored to it since the last snapshot began. The caller keeps every thread
+    /// from storing, as for [`SnapshotMemory::begin`].
+    pub fn is_stored(&self, page: u64) -> bool {
+        self.is_stored[page as usize].load(Ordering::Relaxed)
     }
 
     /// Copies out what `page` held when the snapshot began. Each page of the snapshot is taken once.
@@ -87,10 +128,19 @@ impl<M: Memory> SnapshotMemory<M> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps the pages of `span` that are pending, before a store (SN2).
+    /// Marks the pages of `span` before a store (SN4), and keeps those that are pending (SN2).
     #[inline]
     fn before_store(&self, span: Span) {
-        if self.is_on.load(Ordering::Acquire) && span.len > 0 {
+        if span.len == 0 {
+            return;
+        }
+        for mark in &self.is_stored[(span.at / PAGE) as usize..=((span.at + span.len - 1) / PAGE) as usize] {
+            // Threads that store to one page share the line of its mark, so only the first of them writes to it.
+            if !mark.load(Ordering::Relaxed) && !planted!("snapshot: a store marks nothing") {
+                mark.store(true, Ordering::Relaxed);
+            }
+        }
+        if self.is_on.load(Ordering::Acquire) {
             self.keep(span);
         }
     }
@@ -126,6 +176,7 @@ impl<M: Memory> Memory for SnapshotMemory<M> {
 
     fn share(&self, span: Span) -> Result<Shared> {
         self.was_shared.store(true, Ordering::SeqCst);
+        self.was_ever_shared.store(true, Ordering::SeqCst);
         self.inner.share(span)
     }
 

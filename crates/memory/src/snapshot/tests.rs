@@ -42,6 +42,53 @@ fn sn2_pages_taken_are_of_the_instant() {
     taken_are_of_the_instant().unwrap();
 }
 
+/// SN4: whatever way a store takes, it marks its pages, and no others.
+fn stored_pages_are_marked() -> bool {
+    let memory = memory();
+    fill(&memory, 1);
+    let instant = memory.begin(0..PAGES);
+    memory.store(100, &[2; 9000], Scheme::Flush);
+    memory.zero(Span::new(4 * PAGE - 8, 16), Scheme::Nt);
+    memory.store_word(6 * PAGE, 7);
+    memory.store_words(&[(8 * PAGE - 8, &[9; 16])]);
+    memory.store_summed(10 * PAGE, &[3; 64]);
+    memory.release(Span::new(12 * PAGE, PAGE)).expect("released");
+    memory.store(14 * PAGE, &[], Scheme::Nt);
+    memory.end();
+    memory.store_word(15 * PAGE - 8, 7);
+    assert!(memory.has_marks_since(instant));
+    let marked: Vec<u64> = (0..PAGES).filter(|page| memory.is_stored(*page)).collect();
+    marked == [0, 1, 2, 3, 4, 6, 7, 8, 10, 12, 14]
+}
+
+#[test]
+fn sn4_pages_that_are_stored_to_are_marked() {
+    assert!(stored_pages_are_marked());
+}
+
+#[test]
+fn canary_a_store_that_marks_nothing_is_caught() {
+    let _bug = planted::plant("snapshot: a store marks nothing");
+    assert!(!stored_pages_are_marked());
+}
+
+/// SN4: marks are since the last snapshot of this memory, and do not count once a part was shared.
+#[test]
+fn sn4_marks_of_another_instant_do_not_count() {
+    let (memory, other) = (memory(), memory());
+    let first = memory.begin(0..1);
+    memory.end();
+    memory.store_word(0, 1);
+    let of_other = other.begin(0..1);
+    assert!(memory.has_marks_since(first) && !memory.has_marks_since(of_other));
+    let second = memory.begin(0..1);
+    assert!(!memory.has_marks_since(first) && memory.has_marks_since(second) && !memory.is_stored(0));
+    let _ = memory.share(Span::new(0, PAGE));
+    memory.end();
+    let third = memory.begin(0..1);
+    assert!(!memory.was_shared() && !memory.has_marks_since(third));
+}
+
 #[test]
 fn canary_a_store_that_keeps_nothing_is_caught() {
     let _bug = planted::plant("snapshot: a store keeps nothing");

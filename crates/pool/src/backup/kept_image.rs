@@ -17,7 +17,9 @@
 //! - KI3. The header is written when everything that it names is durable. It goes to the block of save n - 1.
 //! - KI4. A process writes the newest header again and flushes, before it writes a block. Otherwise a power failure could
 //!   bring back the save before: a killed process, or a flush that failed, may have left the header visible only.
-//! - KI5. A page is left out of a save only if its sum is the one of the last save (KF2) or if it holds zeros.
+//! - KI5. A page is left out of a save only if its sum is the one of the last save (KF2), if it holds zeros, or if the last
+//!   save has it and no thread has stored to it since that moment (SN4). Marks of stores count only if the last save was
+//!   made through the same snapshot; else each page in use is summed.
 //! - KI6. A save goes only to an image of the same pool that is not later than the pool (BK7), and only from an open
 //!   pool. So nothing is saved over an image that is being restored: its pool cannot be opened until it is whole (BK3),
 //!   and has no name until then.
@@ -27,7 +29,7 @@
 use std::sync::Arc;
 
 use ferrite_disk::{Access, Disk};
-use ferrite_memory::{Memory, SnapshotMemory, planted};
+use ferrite_memory::{Memory, SnapshotInstant, SnapshotMemory, planted};
 
 use super::image_format::GENERATION_MAX;
 use super::image_tie::{ensure_stamp_known, next_stamp};
@@ -54,6 +56,8 @@ struct LastSave {
     header: KeptHeader,
     tree: BlockTree,
     free: FreeBlocks,
+    /// The instant of the snapshot that this save was made through; `None` if another process may have made it.
+    instant: Option<SnapshotInstant>,
 }
 
 /// What a save depends on beside the pool.
@@ -207,7 +211,19 @@ impl LastSave {
         }
         let tree = BlockTree::load(disk, &header)?;
         let free = FreeBlocks::of(&tree, disk.geometry().size)?;
-        Ok(Self { header, tree, free })
+        Ok(Self { header, tree, free, instant: None })
+    }
+
+    /// Returns the pages of `chunk` that the save has, and to which no thread stored since (KI5).
+    fn unchanged_pages(&self, chunk: u64, snapshot: &PoolSnapshot) -> ChunkPages {
+        let mut unchanged = ChunkPages::default();
+        let pages = self.tree.levels[0].iter().zip(0..).skip((chunk * CHUNK_PAGES) as usize).take(CHUNK_PAGES as usize);
+        // A page of zeros may have been out of use at the last save, with any content.
+        pages.filter(|(entry, page)| !entry.is_zeros() && !snapshot.is_stored(*page)).for_each(|(_, page)| {
+            let page = page % CHUNK_PAGES;
+            unchanged.insert(page..page + 1);
+        });
+        unchanged
     }
 
     fn save(
@@ -223,19 +239,20 @@ impl LastSave {
         let stamp = next_stamp(pool, options.nonce)?;
         // A grant begins with a transaction, so none begins while the pool is frozen.
         let mut frozen = Some(pool.freeze());
-        let moment = Moment::of(pool, frozen.as_ref().expect("it is frozen"), options)?;
-        if moment.snapshot.is_some() {
+        let moment = Moment::of(pool, frozen.as_ref().expect("it is frozen"), options, self)?;
+        let instant = moment.instant;
+        if instant.is_some() {
             frozen = None;
         }
         let superblock = pool.superblock();
         let mut writing = Writing::begin(self, disk, superblock.size);
         let total = moment.chunks.len() as u64;
         let mut is_wanted = watch(progress("saving", 0, total));
-        for (done, (chunk, pages)) in moment.chunks.iter().enumerate() {
+        for (done, pages) in moment.chunks.iter().enumerate() {
             if !is_wanted {
                 return Err(Error::Cancelled("the save"));
             }
-            writing.chunk(&moment, *chunk, *pages)?;
+            writing.chunk(&moment, pages)?;
             is_wanted = watch(progress("saving", done as u64 + 1, total));
         }
         writing.absent_chunks(&moment);
@@ -260,42 +277,60 @@ impl LastSave {
         disk.write(header.save % HEADER_BLOCKS * PAGE, &header.encode(), Access::Cached)?;
         disk.flush()?;
         superseded.into_iter().for_each(|block| self.free.free(block));
-        self.header = header;
+        (self.header, self.instant) = (header, instant);
         let (changed_bytes, written_bytes) = (changed * PAGE, (written + 1) * PAGE);
         Ok(SaveReport { save: header.save(), changed_bytes, written_bytes })
+    }
+}
+
+/// The pages of a chunk in use that a save holds.
+struct SavedChunk {
+    chunk: u64,
+    pages: ChunkPages,
+    /// The pages that the save reads, because they may differ from those of the last save (KI5).
+    read: ChunkPages,
+}
+
+impl SavedChunk {
+    /// Returns the numbers in the pool of the pages that the save reads.
+    fn read_pages(&self) -> impl Iterator<Item = u64> {
+        let first = self.chunk * CHUNK_PAGES;
+        self.read.runs().flatten().map(move |page| first + page)
     }
 }
 
 /// The pages of a pool at one moment (KI1).
 struct Moment<'a> {
     memory: &'a dyn Memory,
-    /// The pages to save of each chunk in use.
-    chunks: Vec<(u64, ChunkPages)>,
+    chunks: Vec<SavedChunk>,
     snapshot: Option<&'a PoolSnapshot>,
+    instant: Option<SnapshotInstant>,
     /// The refusal because of clients that may store during this save.
     clients: Option<Error>,
 }
 
 impl<'a> Moment<'a> {
-    fn of(pool: &'a Pool, frozen: &Frozen<'_>, options: &SaveOptions<'a>) -> Result<Self> {
+    fn of(pool: &'a Pool, frozen: &Frozen<'_>, options: &SaveOptions<'a>, last: &LastSave) -> Result<Self> {
         let memory = pool.memory();
         let clients = match pool.grants().refuse_writers(&frozen.stilled()) {
             Err(error) if !options.beside_clients => return Err(error),
             refused => refused.err(),
         };
         pool.lanes().retire(memory)?;
-        let mut chunks = used_chunks(memory, pool.superblock().size / CHUNK)?;
-        chunks.iter_mut().for_each(|(chunk, pages)| *pages = pages.without(lane_pages(*chunk)));
+        let used = used_chunks(memory, pool.superblock().size / CHUNK)?;
         // Stores of clients pass by the snapshot (SN3), so clients that stand still do so until the end.
         let snapshot = options.snapshot.filter(|_| pool.grants().refuse_writers(&[]).is_ok());
-        if let Some(snapshot) = snapshot {
-            let pages_of = |(chunk, pages): &(u64, ChunkPages)| {
-                let first = chunk * CHUNK_PAGES;
-                pages.runs().flatten().map(move |page| first + page)
-            };
-            snapshot.begin(chunks.iter().flat_map(pages_of));
-        }
-        Ok(Self { memory, chunks, snapshot, clients })
+        let marked = snapshot.filter(|snapshot| last.instant.is_some_and(|instant| snapshot.has_marks_since(instant)));
+        let chunks: Vec<SavedChunk> = used
+            .into_iter()
+            .map(|(chunk, pages)| {
+                let pages = pages.without(lane_pages(chunk));
+                let read = marked.map_or(pages, |snapshot| pages.without(last.unchanged_pages(chunk, snapshot)));
+                SavedChunk { chunk, pages, read }
+            })
+            .collect();
+        let instant = snapshot.map(|snapshot| snapshot.begin(chunks.iter().flat_map(SavedChunk::read_pages)));
+        Ok(Self { memory, chunks, snapshot, instant, clients })
     }
 
     fn load(&self, page: u64, into: &mut BlockBytes) {
@@ -334,7 +369,7 @@ impl<'a> Writing<'a> {
     }
 
     /// Saves the pages of a chunk.
-    fn chunk(&mut self, moment: &Moment<'_>, chunk: u64, pages: ChunkPages) -> Result<()> {
+    fn chunk(&mut self, moment: &Moment<'_>, SavedChunk { chunk, pages, read }: &SavedChunk) -> Result<()> {
         let key = self.last.header.key();
         let mut bytes = [0; BLOCK];
         for page in 0..CHUNK_PAGES {
@@ -342,6 +377,8 @@ impl<'a> Writing<'a> {
             let old = self.last.tree.levels[0][at];
             if !pages.contains(page) {
                 self.set(0, at, BlockEntry::default());
+            }
+            if !read.contains(page) {
                 continue;
             }
             moment.load(at as u64, &mut bytes);
@@ -362,7 +399,7 @@ impl<'a> Writing<'a> {
 
     /// Leaves out the chunks that are no longer in use.
     fn absent_chunks(&mut self, moment: &Moment<'_>) {
-        let mut present = moment.chunks.iter().map(|(chunk, _)| *chunk).peekable();
+        let mut present = moment.chunks.iter().map(|pages| pages.chunk).peekable();
         for chunk in 0..self.last.tree.levels[0].len() as u64 / CHUNK_PAGES {
             if present.next_if_eq(&chunk).is_none() {
                 let pages = (chunk * CHUNK_PAGES) as usize..((chunk + 1) * CHUNK_PAGES) as usize;
@@ -375,14 +412,12 @@ impl<'a> Writing<'a> {
     fn ensure_one_moment(&self, mut moment: Moment<'_>) -> Result<()> {
         let Some(refusal) = moment.clients.take() else { return Ok(()) };
         let (key, entries, mut bytes) = (self.last.header.key(), &self.last.tree.levels[0], [0; BLOCK]);
-        for (chunk, pages) in &moment.chunks {
-            for page in pages.runs().flatten().map(|page| chunk * CHUNK_PAGES + page) {
-                moment.load(page, &mut bytes);
-                let entry = entries[page as usize];
-                let is_same = if entry.is_zeros() { bytes == [0; BLOCK] } else { key.sum(&bytes) == entry.sum.get() };
-                if !is_same && !planted!("kept: clients that store are not noticed") {
-                    return Err(refusal);
-                }
+        for page in moment.chunks.iter().flat_map(SavedChunk::read_pages) {
+            moment.load(page, &mut bytes);
+            let entry = entries[page as usize];
+            let is_same = if entry.is_zeros() { bytes == [0; BLOCK] } else { key.sum(&bytes) == entry.sum.get() };
+            if !is_same && !planted!("kept: clients that store are not noticed") {
+                return Err(refusal);
             }
         }
         Ok(())

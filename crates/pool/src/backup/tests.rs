@@ -9,6 +9,7 @@ mod kept;
 mod kept_clients;
 mod kept_crash;
 mod kept_golden;
+mod kept_marks;
 mod kept_restore;
 mod replaced;
 mod still;
