@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ferrite_disk::Disk;
-use ferrite_fs::{FileSystem, FsOptions, FsSpec, SUPER_THRESHOLD_BYTES, TierDisk, TierOpening, Time};
+use ferrite_fs::{
+    FileSystem, FsOptions, FsSpec, SUPER_THRESHOLD_BYTES, TierDisk, TierOpening, TierPolicy, TierStats, Time,
+};
 use ferrite_memory::{Guard, MapOptions, Mapped, Memory, Span, stamp_ns};
 use ferrite_mount::{MountOptions, Mounted, NotUnmounted};
 use ferrite_pool::layout::CHUNK;
@@ -91,6 +93,14 @@ impl ClosedPool {
     /// The path of the pool's file.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Copies the pool as its memory is now to a new one in `place`: what a kill of its owner leaves.
+    pub fn killed(&self, place: &Path) -> Result<Arc<Self>> {
+        let scratch = Scratch::new(place)?;
+        let path = scratch.path("pool");
+        std::fs::copy(&self.path, &path).map_err(Error::io(format!("copying {}", self.path.display())))?;
+        Ok(Arc::new(Self { path, small_pages: self.small_pages, _scratch: scratch }))
     }
 
     /// Opens the pool.
@@ -214,6 +224,16 @@ impl ServedTree {
     /// Destages all content that may leave the pool.
     pub fn drain(&self) -> Result<()> {
         self.shown.borrow().as_ref().map_or(Ok(()), |shown| Ok(shown.fs.drain_tier()?))
+    }
+
+    /// Returns what the tier did since the file system was mounted; `None` without a tier.
+    pub fn tier_stats(&self) -> Option<TierStats> {
+        self.shown.borrow().as_ref().and_then(|shown| shown.fs.tier_stats())
+    }
+
+    /// Sets the rules by which the tier moves pages.
+    pub fn set_policy(&self, policy: TierPolicy) -> Result<()> {
+        self.shown.borrow().as_ref().map_or(Ok(()), |shown| Ok(shown.fs.tier_upkeep().set_policy(policy)?))
     }
 
     /// Unmounts the file system, if it is mounted.

@@ -26,8 +26,8 @@ pub use bare_folder::BareFolder;
 pub use kernel_folder::KernelFolder;
 pub use library_folder::LibraryFolder;
 pub use mixture::{Mixture, Transactions};
-pub use page_load::{PAGE_BYTES, PageLoad, PageMeasure, PageRequest};
-pub use server_load::ServerLoad;
+pub use page_load::{PAGE_BYTES, PageLoad, PageMeasure};
+pub use server_load::{APPEND_BYTES, ServerLoad, ServerVerb};
 
 /// Bytes of a write that is not timed.
 const FILL_BYTES: u64 = 1 << 20;

@@ -65,9 +65,24 @@ fn nvmfs_measures_every_load_on_every_file_system() {
         for measure in ["written to the SSD", "write request", "operations", "operations, drained"] {
             let found = subjects(&report, &format!("{name}: {measure}"));
             assert!(found.contains("ferrite") && found.contains("ext4"), "{name}: {measure}: {found:?}");
+            let is_compared = found.contains("the paper's rules") && found.contains("ferrite mount");
+            assert!(load != "iozone" || is_compared, "{name}: {measure}: {found:?}");
         }
     }
-    let hits = subjects(&report, "iozone, 60 % live: hit ratio");
-    assert!(hits.contains("ferrite") && hits.contains("exact LRU"), "{hits:?}");
-    support::assert_drawn(&report, &["Figures 3.7", "Figure 3.8", "Figure 3.10", "Figure 3.13"]);
+    let references = ["exact LRU", "exact LRU of our content", "Conquest's rule", "bound"];
+    for case in ["iozone, 60 % live", "iozone, 90 % live", "fio, 60 % live"] {
+        for measure in ["written to the SSD", "hit ratio"] {
+            let found = subjects(&report, &format!("{case}: {measure}"));
+            assert!(references.iter().all(|name| found.contains(name)), "{case}: {measure}: {found:?}");
+        }
+    }
+    let served = subjects(&report, "file server, 60 % live: written to the SSD");
+    assert!(served.contains("Conquest's rule") && served.contains("bound"), "{served:?}");
+    for case in ["tier or none: reads", "tier or none: overwrites"] {
+        assert_eq!(subjects(&report, case), ["ferrite", "no tier"].into());
+    }
+    let recovery = subjects(&report, "recovery of a pool with a tier that was killed under load");
+    assert!(recovery.contains("ferrite"), "{recovery:?}");
+    assert!(report.verdict.contains("geometric mean"), "{}", report.verdict);
+    support::assert_drawn(&report, &["Figures 3.7", "Figure 3.8", "Figure 3.10", "Figure 3.13", "Figure 3.14"]);
 }

@@ -11,6 +11,18 @@ pub struct TierPlan {
     pub live_percents: &'static [u64],
     /// Writes after which a file is synced; 0 for never.
     pub syncs: &'static [u64],
+    /// The length, by which loads are run in every way, or only some of them.
+    pub length: Length,
+    /// Bytes of the pools that are open in this process.
+    pub library_bytes: u64,
+    /// Bytes of the SSD of the pool whose owner is killed.
+    pub killed_ssd_bytes: u64,
+    /// Kills.
+    pub kills: usize,
+    /// Rounds of requests with a tier and without, and requests of a slice.
+    pub cost_rounds: usize,
+    /// See [`Self::cost_rounds`].
+    pub cost_requests: u64,
     /// The number of the kernel's file systems that take part.
     pub peers: usize,
     /// Bytes of content, in sizes of the memory.
@@ -57,6 +69,9 @@ pub enum LoadKind {
     },
 }
 
+/// The loads of a shorter run on a full SSD, and the one that is synced.
+const CLEANED: [&str; 2] = ["iozone", "file server"];
+const SYNCED: &str = "fio";
 /// Durable rewrites of a page on average, in per cent: 20,000 over 64 MiB.
 const REWRITES_PERCENT: u64 = 122;
 /// Bytes of a file of postmark on average, with what it appends.
@@ -72,13 +87,36 @@ impl TierPlan {
             memory_bytes,
             peers: length.pick([3, 1, 3]),
             content_times: length.pick([4, 4, 2]),
-            live_percents: length.pick([&[60, 90], &[60], &[60]]),
-            syncs: length.pick([&[0, 64], &[0], &[0]]),
+            live_percents: &[60, 90],
+            syncs: &[0, 64],
+            length,
+            library_bytes: length.pick([64 << 20, 32 << 20, 32 << 20]),
+            killed_ssd_bytes: length.pick([8 << 30, 1 << 30, 96 << 20]),
+            kills: length.pick([9, 5, 2]),
+            cost_rounds: length.pick([101, 41, 1]),
+            cost_requests: length.pick([10_000, 10_000, 100]),
             overwrites: length.pick([memory_bytes / PAGE_BYTES * 8, memory_bytes / PAGE_BYTES, 256]),
             many_files: length.pick([4000, 1000, 40]),
             transactions: length.pick([20_000, 3000, 100]),
             operations: length.pick([8000, 1000, 100]),
         }
+    }
+
+    /// Whether `load` is run on an SSD of which `live_percent` is live, with a sync after so many writes.
+    pub fn takes(&self, load: &TierLoad, live_percent: u64, sync_every: u64) -> bool {
+        let (is_usual, is_synced) = (live_percent == self.live_percents[0], sync_every > 0);
+        match self.length {
+            _ if is_synced && !load.syncs() => false,
+            Length::Full => true,
+            Length::Quick if is_synced => is_usual && load.name == SYNCED,
+            Length::Quick => is_usual || CLEANED.contains(&load.name),
+            Length::Smoke => !is_synced && (is_usual || load.name == CLEANED[0]),
+        }
+    }
+
+    /// Whether `load` is run on our file system in every way, or only in the first one.
+    pub fn compares_ours(&self, load: &TierLoad) -> bool {
+        self.length != Length::Smoke || load.name == CLEANED[0]
     }
 
     /// The loads.
@@ -112,15 +150,15 @@ impl TierPlan {
         }
         vec![
             rewrites,
-            pages("iozone", 1, content, content),
+            pages(CLEANED[0], 1, content, content),
             pages("iozone-3/4", 1, content, self.memory_bytes / 4 * 3),
-            pages("fio", self.many_files, many_bytes, many_bytes),
+            pages(SYNCED, self.many_files, many_bytes, many_bytes),
             TierLoad {
                 name: "postmark",
                 kind: LoadKind::Postmark { files, transactions: self.transactions },
                 live_bytes: content,
             },
-            TierLoad { name: "file server", kind: LoadKind::Server(served), live_bytes: content },
+            TierLoad { name: CLEANED[1], kind: LoadKind::Server(served), live_bytes: content },
         ]
     }
 }
@@ -146,7 +184,7 @@ impl TierLoad {
     }
 
     /// Whether the load may be run with syncs or without.
-    pub fn syncs(&self) -> bool {
+    fn syncs(&self) -> bool {
         match self.kind {
             LoadKind::Pages { load, .. } => load.sync_every == 0,
             LoadKind::Server(_) => true,

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ferrite_devnode::Attached;
 use ferrite_disk::{Clock, Disk, DiskStats, RamDisk, SsdDisk, SsdProfile, StatsDisk, Trace, TraceDisk, TraceFormat};
 use ferrite_disk_address::HostClock;
+use ferrite_fs::{TierPolicy, TierStats};
 use ferrite_sim::ftl::{
     AgedFlash, DriveSpec, FillOrder, FlashFigures, FlashFill, FlashShape, FlashTiming, FtlScheme, VictimChoice,
 };
@@ -28,6 +29,8 @@ use crate::{Error, Result, program};
 pub const OURS: &str = "ferrite";
 /// The same by programs that go through the kernel.
 pub const MOUNT: &str = "ferrite mount";
+/// Our file system as the first one, with the paper's rules.
+pub const PAPER: &str = "the paper's rules";
 /// The name of our file system in its pool.
 const NAME: &str = "files";
 /// Page cache beyond our pool's size: without it, the kernel kills programs whose cache is not written back in time.
@@ -100,6 +103,8 @@ pub struct SubjectSize {
 pub enum SubjectKind {
     /// Ours, under `ferrite run` if there is the whole program.
     Run,
+    /// The same with the paper's rules.
+    Paper,
     /// Ours, through the kernel.
     Mount,
     /// A file system of the kernel.
@@ -111,6 +116,7 @@ impl SubjectKind {
     pub fn name(self) -> &'static str {
         match self {
             Self::Run => OURS,
+            Self::Paper => PAPER,
             Self::Mount => MOUNT,
             Self::Kernel(kernel) => kernel.name,
         }
@@ -153,7 +159,10 @@ impl TierSubject {
             // Only the pool holds content of ours: the kernel's cache of the mount gets nothing.
             _ => (ours(&mount_root, &ssd, size, ferrite, place)?, MemoryLimit::new(0)?),
         };
-        let is_run = matches!((kind, &fs), (SubjectKind::Run, SubjectFs::Process { .. }));
+        if matches!(kind, SubjectKind::Paper) {
+            fs.use_the_papers_rules()?;
+        }
+        let is_run = !matches!(kind, SubjectKind::Mount) && matches!(fs, SubjectFs::Process { .. });
         let run = is_run.then(|| ferrite.to_owned());
         let command = limited(limit.as_ref(), &under(run.as_deref(), &Command::new(ferrite)));
         let worker = RefCell::new(FolderWorker::start(command, fs.point(), false)?);
@@ -196,6 +205,19 @@ impl TierSubject {
         }
     }
 
+    /// Returns what the tier did since it was mounted; `None` without a tier.
+    pub fn tier_stats(&self) -> Result<Option<TierStats>> {
+        match &self.fs {
+            SubjectFs::Kernel(_) => Ok(None),
+            SubjectFs::Here { served, .. } => Ok(served.tier_stats()),
+            SubjectFs::Process { ferrite, point, .. } => {
+                let text = program::output(Command::new(ferrite).args(["fs", "tier", "stat", "--json"]).arg(point))?;
+                let stats = serde_json::from_str(&text);
+                stats.map(Some).map_err(|why| Error::server(OURS, format!("its stats are not understood: {why}")))
+            }
+        }
+    }
+
     fn sync(&self) -> Result<()> {
         program::run(Command::new("sync").arg("--file-system").arg(self.point()))
     }
@@ -223,6 +245,16 @@ impl SubjectFs {
         match self {
             Self::Kernel(node) => node.path(),
             Self::Here { point, .. } | Self::Process { point, .. } => point,
+        }
+    }
+
+    fn use_the_papers_rules(&self) -> Result<()> {
+        match self {
+            Self::Kernel(_) => Ok(()),
+            Self::Here { served, .. } => served.set_policy(TierPolicy::Paper),
+            Self::Process { ferrite, point, .. } => {
+                program::run(Command::new(ferrite).args(["fs", "tier", "set", "--policy", "paper"]).arg(point))
+            }
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::bench_random::BenchRandom;
 use crate::copy_buffer::CopyBuffer;
 
 /// Bytes of an append, and the largest single read or write.
-const APPEND_BYTES: u64 = 16 << 10;
+pub const APPEND_BYTES: u64 = 16 << 10;
 
 /// Operations on the files of a server by one thread.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,74 +28,112 @@ pub struct ServerLoad {
     pub seed: u64,
 }
 
+/// A request to a file of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerRequest {
+    /// The number of the file.
+    pub file: u64,
+    /// The work on it.
+    pub verb: ServerVerb,
+}
+
+/// The work of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServerVerb {
+    /// The file is made, with so many bytes.
+    Make(u64),
+    /// The file is removed and made again, with so many bytes.
+    Replace(u64),
+    /// The file grows by [`APPEND_BYTES`], if it is smaller than [`ServerLoad::grown_bytes`].
+    Append,
+    /// The file is read whole.
+    Read,
+    /// The file is looked up.
+    Stat,
+}
+
 fn name(number: u64) -> String {
     format!("served-{number}")
 }
 
 impl ServerLoad {
-    /// Makes the files, or runs the operations on files that were made. Returns operations a second.
+    /// Bytes from which a file does not grow.
+    pub fn grown_bytes(&self) -> u64 {
+        3 * self.mean_bytes
+    }
+
+    /// Returns the requests in their order: those that make the files, or the operations.
+    pub fn requests(&self) -> impl Iterator<Item = ServerRequest> + use<> {
+        let (load, mut random) = (*self, BenchRandom::new(self.seed));
+        (0..if self.operations == 0 { self.files } else { self.operations }).map(move |number| {
+            let whole = |random: &mut BenchRandom| load.mean_bytes / 2 + random.below(load.mean_bytes);
+            if load.operations == 0 {
+                return ServerRequest { file: number, verb: ServerVerb::Make(whole(&mut random)) };
+            }
+            let file = random.below(load.files);
+            let verb = match random.below(4) {
+                // A removed file is made again, so that the number of files stays.
+                0 => ServerVerb::Replace(whole(&mut random)),
+                1 => ServerVerb::Append,
+                2 => ServerVerb::Read,
+                _ => ServerVerb::Stat,
+            };
+            ServerRequest { file, verb }
+        })
+    }
+
+    /// Makes the files, or runs the operations on files that were made. Returns requests a second.
     pub fn run<F: RecordFolder>(&self, folder: &F) -> Result<f64> {
-        let (mut random, start) = (BenchRandom::new(self.seed), Instant::now());
-        let mut buffer = CopyBuffer::new(APPEND_BYTES as usize);
-        if self.operations == 0 {
-            (0..self.files).try_for_each(|number| self.write_whole(folder, number, &mut random, &buffer).map(drop))?;
-            return Ok(self.files as f64 / start.elapsed().as_secs_f64());
-        }
-        for number in 1..=self.operations {
-            let written = self.operate(folder, &mut random, &mut buffer)?;
-            if let Some(file) = written.filter(|_| self.sync_every > 0 && number % self.sync_every == 0) {
+        let (mut buffer, start, mut count) = (CopyBuffer::new(APPEND_BYTES as usize), Instant::now(), 0);
+        for request in self.requests() {
+            count += 1;
+            let written = self.carry_out(folder, request, &mut buffer)?;
+            if let Some(file) = written.filter(|_| self.sync_every > 0 && count % self.sync_every == 0) {
                 file.sync()?;
             }
         }
-        Ok(self.operations as f64 / start.elapsed().as_secs_f64())
+        Ok(count as f64 / start.elapsed().as_secs_f64())
     }
 
-    /// Runs one operation. Returns the file that it wrote.
-    fn operate<F: RecordFolder>(
+    /// Carries out one request. Returns the file that it wrote.
+    fn carry_out<F: RecordFolder>(
         &self,
         folder: &F,
-        random: &mut BenchRandom,
+        request: ServerRequest,
         buffer: &mut CopyBuffer,
     ) -> Result<Option<F::OpenFile>> {
-        let file = random.below(self.files);
-        let file_name = name(file);
-        match random.below(4) {
-            // A removed file is made again, so that the number of files stays.
-            0 => {
-                folder.remove(&file_name)?;
-                self.write_whole(folder, file, random, buffer).map(Some)
+        let name = name(request.file);
+        match request.verb {
+            ServerVerb::Make(bytes) => write_whole(folder, &name, bytes, buffer).map(Some),
+            ServerVerb::Replace(bytes) => {
+                folder.remove(&name)?;
+                write_whole(folder, &name, bytes, buffer).map(Some)
             }
-            1 => {
-                let (bytes, open) = (folder.stat(&file_name)?, folder.open(&file_name)?);
-                if bytes < 3 * self.mean_bytes {
+            ServerVerb::Append => {
+                let (bytes, open) = (folder.stat(&name)?, folder.open(&name)?);
+                if bytes < self.grown_bytes() {
                     open.write(bytes, buffer.bytes())?;
                 }
                 Ok(Some(open))
             }
-            2 => {
-                let (bytes, open) = (folder.stat(&file_name)?, folder.open(&file_name)?);
+            ServerVerb::Read => {
+                let (bytes, open) = (folder.stat(&name)?, folder.open(&name)?);
                 (0..bytes).step_by(APPEND_BYTES as usize).try_for_each(|at| {
                     let len = (bytes - at).min(APPEND_BYTES) as usize;
                     open.read(at, &mut buffer.bytes_mut()[..len])
                 })?;
                 Ok(None)
             }
-            _ => folder.stat(&file_name).map(|_| None),
+            ServerVerb::Stat => folder.stat(&name).map(|_| None),
         }
     }
+}
 
-    fn write_whole<F: RecordFolder>(
-        &self,
-        folder: &F,
-        file: u64,
-        random: &mut BenchRandom,
-        buffer: &CopyBuffer,
-    ) -> Result<F::OpenFile> {
-        let (bytes, open) = (self.mean_bytes / 2 + random.below(self.mean_bytes), folder.create(&name(file))?);
-        (0..bytes).step_by(APPEND_BYTES as usize).try_for_each(|at| {
-            let len = (bytes - at).min(APPEND_BYTES) as usize;
-            open.write(at, &buffer.bytes()[..len])
-        })?;
-        Ok(open)
-    }
+fn write_whole<F: RecordFolder>(folder: &F, name: &str, bytes: u64, buffer: &CopyBuffer) -> Result<F::OpenFile> {
+    let open = folder.create(name)?;
+    (0..bytes).step_by(APPEND_BYTES as usize).try_for_each(|at| {
+        let len = (bytes - at).min(APPEND_BYTES) as usize;
+        open.write(at, &buffer.bytes()[..len])
+    })?;
+    Ok(open)
 }
