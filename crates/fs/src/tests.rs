@@ -162,6 +162,12 @@ bugs! {
     UncheckedSlot = "fs: unchecked slot",
     /// Pages behind the end of a file go to an SSD (TI8).
     AwayBehindEnd = "fs: pages behind the end away",
+    /// Bytes on which a size rests go to an SSD, and the size is not committed (TI8).
+    AwaySizeBytes = "fs: bytes of a size away",
+    /// A page leaves the pool, and only its shadow names its slot (TI6).
+    ShadowForName = "fs: shadow instead of a name",
+    /// An SSD that grew is used, and the table does not list its new size (TI17).
+    UnlistedGrowth = "fs: unlisted growth",
     /// Segments are written however often that fails (TI12).
     EndlessFailures = "fs: endless failures",
     /// A stopped client holds back none of its files (TI21).

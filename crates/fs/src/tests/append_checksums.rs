@@ -18,7 +18,7 @@ use crate::{FileKind, FileSystem, Ino};
 const PAGE: usize = 4096;
 
 /// A file of a page in a new file system, with pages ahead.
-fn lent(memory: &Arc<LyingMemory>) -> (Arc<FileSystem>, Ino) {
+pub fn lent(memory: &Arc<LyingMemory>) -> (Arc<FileSystem>, Ino) {
     let fs = open(memory, None).expect("it opens");
     let ino = fs.create_file(Ino::ROOT, b"a", &new(FileKind::File)).expect("made").ino;
     fs.write(ino, 0, &[1; PAGE]).expect("room");
@@ -27,7 +27,8 @@ fn lent(memory: &Arc<LyingMemory>) -> (Arc<FileSystem>, Ino) {
     (fs, ino)
 }
 
-fn append(client: &DirectIo<'_, dyn ferrite_memory::Memory + '_>, at: &mut u64, bytes: &[u8], is_known: bool) {
+/// Appends `bytes` at `at`, which moves to the new end.
+pub fn append(client: &DirectIo<'_, dyn ferrite_memory::Memory + '_>, at: &mut u64, bytes: &[u8], is_known: bool) {
     if is_known {
         client.append_together(0, *at, bytes, || 3_000_000_000).expect("it ended there");
     } else {

@@ -236,6 +236,7 @@ fn canary_planted_bugs_of_the_tier_are_found() {
         (Bug::NameBeforeBytes, "bring in"),
         (Bug::HastyTrim, "trim"),
         (Bug::ReusedSegment, "reuse of a segment"),
+        (Bug::ShadowForName, "evict"),
     ] {
         assert!(is_found(bug, name), "{bug:?} was not found by {name:?}");
     }

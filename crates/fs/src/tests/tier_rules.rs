@@ -4,14 +4,17 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use ferrite_crash::Model;
+use ferrite_crash::{LyingMemory, Model};
 use ferrite_disk::Access;
 use ferrite_pool::layout::{CHUNK, PAGE};
 
-use super::support::{assert_sound, content};
+use super::append_checksums::{append, lent};
+use super::crash::client;
+use super::support::{assert_sound, content, new_memory};
 use super::tier_crashes::{self, new_world};
-use super::tiers::{TieredWorld, bytes, make, send_away};
+use super::tiers::{self, TieredWorld, bytes, make, send_away};
 use super::{Bug, plant, stop_at};
+use crate::client::known_end::KnownEnd;
 use crate::tier::{evict, step_tier};
 use crate::{Allocate, Ino};
 
@@ -99,6 +102,40 @@ fn ti8_pages_behind_the_end_stay() {
 #[test]
 fn canary_pages_behind_the_end_that_leave_are_found() {
     assert_eq!(away_of_a_file_with_pages_behind_its_end(Some(Bug::AwayBehindEnd)), 8);
+}
+
+/// Sends a file away whose size rests on its last bytes. Returns how many pages are away, and the content behind a crash.
+fn away_with_the_bytes_of_a_size(bug: Option<Bug>) -> (u64, Option<Vec<u8>>) {
+    let memory = new_memory(Model::MAPPED, 16 * CHUNK);
+    let (fs, file) = lent(&memory);
+    let (end, mut at) = (KnownEnd::new(), PAGE);
+    let one = client(&fs, &end);
+    append(&one, &mut at, &[2; 64], false);
+    append(&one, &mut at, &[3; 64], true);
+    let crash = |memory: &LyingMemory| Arc::new(LyingMemory::from_image(&memory.snapshot(), Model::MAPPED));
+    let (memory, ssd) = (crash(&memory), tiers::ssd(8 << 20));
+    tiers::add(&memory, &ssd);
+    let open = |memory| tiers::open(memory, None, Some(&ssd)).expect("it opens");
+    let fs = open(&memory);
+    assert!(fs.load(file).expect("there").needs_commit(), "its size rests on its last lines");
+    plant(bug);
+    send_away(&fs);
+    plant(None);
+    let away = fs.slots.as_ref().expect("a tier").named();
+    (away, content(&open(&crash(&memory)), file).ok())
+}
+
+#[test]
+fn ti8_a_size_rests_on_no_bytes_that_are_away() {
+    let all = [&[1; PAGE as usize][..], &[2; 64], &[3; 64]].concat();
+    assert_eq!(away_with_the_bytes_of_a_size(None), (2, Some(all)));
+}
+
+#[test]
+fn canary_bytes_of_a_size_that_leave_are_found() {
+    let all = [&[1; PAGE as usize][..], &[2; 64], &[3; 64]].concat();
+    let (away, found) = away_with_the_bytes_of_a_size(Some(Bug::AwaySizeBytes));
+    assert!(away == 2 && found != Some(all), "{away} pages are away");
 }
 
 /// Damages a page on the SSD. Returns true if a read of it fails.

@@ -162,7 +162,7 @@ fn gather_of(
             return Ok(());
         }
         let Some((copying, inode)) = sweep::copying(files, ino) else { return Ok(()) };
-        if inode.needs_commit() {
+        if inode.needs_commit() && !planted!("fs: bytes of a size away") {
             drop((copying, pass));
             commit_size(files, ino)?;
             continue;

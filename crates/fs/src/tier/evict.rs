@@ -73,17 +73,22 @@ fn evict_of(files: &FileLayer, slots: &SlotStore, ino: Ino, pages: &[CleanPage])
     }
     let _writing = copying.upgrade();
     // Bytes on which the size rests stay (TI8).
-    size::commit_size(files, &mut inode)?;
+    if !planted!("fs: bytes of a size away") {
+        size::commit_size(files, &mut inode)?;
+    }
     let (mut change, mut evicted) = (FsChange::new(files), 0);
     for (swept, page) in &found {
         if slots.shadow(swept.place) != Some(page.away) && !planted!("fs: victim without a second look") {
             continue;
         }
         evicted += 1;
-        change.set_word(&mut inode, swept.word_at, IndexWord::away(page.away));
-        change.name_slot(page.away.slot);
+        if !planted!("fs: shadow instead of a name") {
+            change.set_word(&mut inode, swept.word_at, IndexWord::away(page.away));
+            change.name_slot(page.away.slot);
+        }
         change.free_word(swept.word);
     }
+    planted!("fs: bytes of a size away" => return change.commit().map(|()| evicted));
     change.commit_head(&mut inode)?;
     Ok(evicted)
 }
