@@ -35,8 +35,8 @@
 //!   different SSD.
 //! - CA16. No lock that a client's request takes is held over I/O to a member or a wait.
 //! - CA17. Bytes that go around the cache are counted with their reason.
-//! - CA18. The queue owns the buffer of an abandoned request until the SSD has ended it. The request moves into the queue, so
-//!   no single line without `unsafe` breaks this: no bug is planted.
+//! - CA18. The queue owns the buffer of an abandoned request until the SSD has ended it. No thread that works for clients
+//!   drops a queue with requests in flight: a thread of its own waits for the SSD then.
 //! - CA19. While the pool stands still nothing is stored into it. Members may finish requests.
 //! - CA20. A dirty page none of whose copies can be read is an error to read, is reported by its block, and is nothing
 //!   else until it is overwritten.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ferrite_disk::{Alarm, Completion, Disk, Op, Queue, ReadyEvent, Request, Wait};
-use ferrite_memory::{Error, Result, Span};
+use ferrite_memory::{Error, Result, Span, planted};
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 
 use crate::cache_core::CacheCore;
@@ -346,6 +346,7 @@ impl MemberQueues {
             ssd.in_flight.fetch_sub(1, Ordering::Relaxed);
             ssd.abandoned.fetch_add(1, Ordering::SeqCst);
             let error = missing(&format!("SSD {}", ssd.id), &ssd.state().1);
+            planted!("cache: the queue of a late SSD is dropped" => _ = self.open.remove(&Member::Ssd(ssd.id)));
             self.abandoned.insert(token, ssd);
             self.ended.push(MemberEnd { token, result: Err(error), buffer: Vec::new() });
         }

@@ -4,6 +4,7 @@ mod cache_rig;
 mod crashes;
 mod failures;
 mod golden;
+mod late_buffers;
 mod model;
 mod rules;
 

@@ -54,7 +54,7 @@ fn assert_content(rig: &CacheRig, versions: &[u64]) {
     }
 }
 
-fn state_of(rig: &CacheRig, ssd: u8) -> SsdState {
+pub(super) fn state_of(rig: &CacheRig, ssd: u8) -> SsdState {
     rig.cache.core.ssds.get(ssd).expect("it exists").state().0
 }
 
@@ -315,15 +315,20 @@ fn dirty_pages_that_are_away_stop_no_destaging() {
 }
 
 /// A rig over SSDs with faults and real time, and a thread that works in the background.
-struct TimedRig {
-    rig: CacheRig,
-    faults: Vec<Arc<FaultDisk<Arc<dyn Disk>>>>,
+pub(super) struct TimedRig {
+    pub rig: CacheRig,
+    pub faults: Vec<Arc<FaultDisk<Arc<dyn Disk>>>>,
     stopped: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
 impl TimedRig {
     fn new(world: &World) -> Self {
+        Self::over(world, |ssd| ssd, None)
+    }
+
+    /// Returns a rig whose SSDs are what `wrap` makes of them. Plants `bug` in the thread that works in the background.
+    pub fn over(world: &World, wrap: impl Fn(Arc<dyn Disk>) -> Arc<dyn Disk>, bug: Option<&'static str>) -> Self {
         let settings = CacheSettings { ssd_timeout_ns: 300_000_000, grace_ns: 0, ..RigShape::default().settings };
         let shape = RigShape { settings, ..RigShape::default() };
         let mut members = members_of(world, &shape);
@@ -332,7 +337,7 @@ impl TimedRig {
             .into_iter()
             .collect();
         for (number, disk) in faults.iter().enumerate() {
-            members.insert(format!("ssd{number}"), Arc::clone(disk) as Arc<dyn Disk>);
+            members.insert(format!("ssd{number}"), wrap(Arc::clone(disk) as Arc<dyn Disk>));
         }
         let clock = Arc::new(TestClock(Instant::now()));
         let rig = shape.open_members(world, members, clock).expect("it opens");
@@ -340,6 +345,7 @@ impl TimedRig {
         let stopped = Arc::new(AtomicBool::new(false));
         let (cache, is_stopped) = (Arc::clone(&rig.cache), Arc::clone(&stopped));
         let work = move || {
+            let _bug = bug.map(plant);
             while !is_stopped.load(Ordering::SeqCst) {
                 let pause = cache.step().expect("a step");
                 cache.rest(pause);
