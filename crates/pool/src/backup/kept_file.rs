@@ -12,7 +12,7 @@ use super::image_file::{io_error, open_image};
 use super::image_format::HEADER_MAGIC;
 use super::kept_format::{HEADER_BLOCKS, KEPT_VERSION, KeptHeader};
 use super::kept_image::{KeptImage, KeptSave, SaveOptions, SaveReport};
-use super::kept_reader::KeptReader;
+use super::kept_reader::{KeptReader, read_ahead};
 use super::restore::{restore_frames, verify_frames};
 use super::{ImageSummary, RestoreOptions, restore, verify};
 use crate::layout::PAGE;
@@ -169,7 +169,7 @@ pub fn restore_kept(
     options: RestoreOptions,
     watch: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<ImageSummary> {
-    restore_frames(&mut KeptReader::open(disk)?, memory, options, watch)
+    read_ahead(KeptReader::open(disk)?, |frames| restore_frames(frames, memory, options, watch))
 }
 
 /// Reads and verifies the image of any version at `path`.
@@ -197,7 +197,9 @@ pub fn restore_image(
 ) -> Result<ImageSummary> {
     let mut file = open_image(path)?;
     if is_kept(path)? {
-        return restore_kept(&disk(path, true)?, memory, options, watch);
+        // The image is read once, so the host's page cache would only cost a copy.
+        let direct = FileDisk::open(path, &FileDiskOptions { read_only: true, ..FileDiskOptions::default() })?;
+        return restore_kept(&direct, memory, options, watch);
     }
     file.rewind().map_err(|error| io_error("reading", path, error))?;
     restore(&mut BufReader::new(file), memory, options, watch)

@@ -1,13 +1,15 @@
 //! Reading a kept image as the frames of a backup image.
 
 use std::collections::HashMap;
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
 
 use ferrite_disk::Disk;
 
 use super::frames::FrameSource;
 use super::image_format::{ImageFrame, ImageHeader, bad};
 use super::kept_format::{BLOCK, BlockBytes, BlockEntry, KeptHeader};
-use super::kept_tree::{BlockTree, read_blocks, verify_block};
+use super::kept_tree::{BlockTree, read_blocks, read_entries, verify_block};
 use super::{lane_pages, superblock_pages};
 use crate::chunk_pages::ChunkPages;
 use crate::layout::{CHUNK, CHUNK_PAGES, PAGE, bitmap_at, is_meta, kind_at};
@@ -88,29 +90,20 @@ impl<'disk> KeptReader<'disk> {
     fn frame(&mut self, chunk: u64) -> Result<Option<ImageFrame>> {
         let used = self.used(chunk)?;
         let first = (chunk * CHUNK_PAGES) as usize;
-        let entries: Vec<(u64, BlockEntry)> = (0..)
-            .zip(&self.tree.levels[0][first..first + CHUNK_PAGES as usize])
-            .map(|(page, entry)| (page, *entry))
-            .filter(|(_, entry)| !entry.is_zeros())
-            .collect();
+        let entries = &self.tree.levels[0][first..first + CHUNK_PAGES as usize];
         let mut carried = ChunkPages::default();
-        entries.iter().for_each(|(page, _)| carried.insert(*page..*page + 1));
+        let pages = (0..).zip(entries).filter(|(_, entry)| !entry.is_zeros());
+        pages.for_each(|(page, _)| carried.insert(page..page + 1));
         if !carried.without(used).is_empty() || carried.without(lane_pages(chunk)) != carried {
             return Err(bad("a chunk that this program cannot have saved", 0));
         }
         if used.is_empty() {
             return Ok(None);
         }
-        let mut content = vec![0; entries.len() * BLOCK];
-        let mut rest = &mut content[..];
-        for run in entries.chunk_by(|(_, one), (_, next)| one.block.get().checked_add(1) == Some(next.block.get())) {
-            let (part, after) = rest.split_at_mut(run.len() * BLOCK);
-            read_blocks(self.disk, run[0].1.block.get(), part)?;
-            for (bytes, (_, entry)) in part.as_chunks::<BLOCK>().0.iter().zip(run) {
-                verify_block(self.kept.key(), *entry, bytes)?;
-            }
-            rest = after;
-        }
+        let carried_entries: Vec<BlockEntry> = entries.iter().copied().filter(|entry| !entry.is_zeros()).collect();
+        let mut content = vec![0; carried_entries.len() * BLOCK];
+        let pages = content.as_chunks_mut::<BLOCK>().0;
+        read_entries(self.disk, self.kept.key(), &carried_entries, |index, bytes| pages[index] = *bytes)?;
         Ok(Some(ImageFrame { chunk, used, carried, content }))
     }
 }
@@ -134,4 +127,52 @@ impl FrameSource for KeptReader<'_> {
     fn bytes(&self) -> u64 {
         self.bytes
     }
+}
+
+/// Frames that wait in DRAM for their restore.
+const AHEAD: usize = 16;
+
+/// The frames of a kept image, which a thread reads ahead.
+struct FramesAhead {
+    header: ImageHeader,
+    bytes: u64,
+    frames: Receiver<Result<Option<ImageFrame>>>,
+}
+
+impl FrameSource for FramesAhead {
+    fn header(&self) -> &ImageHeader {
+        &self.header
+    }
+
+    fn next(&mut self) -> Result<Option<ImageFrame>> {
+        self.frames.recv().expect("the thread sends the end before it ends")
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+/// Calls `restore` with the frames of `reader`, which a thread reads and verifies ahead.
+pub(super) fn read_ahead<T>(
+    mut reader: KeptReader<'_>,
+    restore: impl FnOnce(&mut dyn FrameSource) -> Result<T>,
+) -> Result<T> {
+    let (sender, frames) = mpsc::sync_channel(AHEAD);
+    let mut ahead = FramesAhead { header: reader.header, bytes: reader.bytes, frames };
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            loop {
+                let frame = reader.next();
+                let is_last = !matches!(frame, Ok(Some(_)));
+                // The restore has failed if nothing receives any more.
+                if sender.send(frame).is_err() || is_last {
+                    break;
+                }
+            }
+        });
+        let restored = restore(&mut ahead);
+        drop(ahead);
+        restored
+    })
 }

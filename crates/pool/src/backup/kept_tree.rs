@@ -13,6 +13,10 @@ use super::kept_format::{
 use crate::layout::PAGE;
 use crate::{Error, Result};
 
+/// Blocks that are read at once.
+const READ_BLOCKS: u64 = (2 << 20) / PAGE;
+/// The distance of blocks that are still read at once: to read 64 KiB more takes less time than a second request.
+const GAP_BLOCKS: u64 = 16;
 /// Blocks that are written at once.
 const RUN_BLOCKS: usize = (512 << 10) / BLOCK;
 
@@ -34,20 +38,21 @@ impl BlockTree {
             level_lengths(header.size).into_iter().map(|len| vec![BlockEntry::default(); len]).collect();
         *levels.last_mut().and_then(|root| root.first_mut()).expect("a tree has a root") = header.root;
         for level in (1..levels.len()).rev() {
-            for node in 0..levels[level].len() {
-                let entry = levels[level][node];
-                if entry.is_zeros() {
-                    continue;
-                }
-                let block = read_block(disk, header.key(), entry)?;
+            let (below, nodes) = levels.split_at_mut(level);
+            let (below, nodes) = (&mut below[level - 1], &nodes[0]);
+            let mut beyond = None;
+            read_entries(disk, header.key(), nodes, |node, block| {
                 let mut entries = [BlockEntry::new_zeroed(); FANOUT];
-                entries.as_mut_bytes().copy_from_slice(&block);
-                let children = children(node, levels[level - 1].len());
+                entries.as_mut_bytes().copy_from_slice(block);
+                let children = children(node, below.len());
                 let (inside, outside) = entries.split_at(children.len());
                 if outside.iter().any(|entry| *entry != BlockEntry::default()) {
-                    return Err(bad("a node, which names a page beyond the pool,", entry.block.get() * PAGE));
+                    beyond = Some(nodes[node].block.get() * PAGE);
                 }
-                levels[level - 1][children].copy_from_slice(inside);
+                below[children].copy_from_slice(inside);
+            })?;
+            if let Some(at) = beyond {
+                return Err(bad("a node, which names a page beyond the pool,", at));
             }
         }
         Ok(Self { levels })
@@ -87,12 +92,39 @@ fn children(node: usize, len: usize) -> Range<usize> {
     node * FANOUT..len.min((node + 1) * FANOUT)
 }
 
-/// Reads and verifies the block of `entry`.
-fn read_block(disk: &dyn Disk, key: SumKey, entry: BlockEntry) -> Result<BlockBytes> {
-    let mut bytes = [0; BLOCK];
-    read_blocks(disk, entry.block.get(), &mut bytes)?;
-    verify_block(key, entry, &bytes)?;
-    Ok(bytes)
+/// Reads and verifies the blocks of those `entries` that do not stand for zeros. Passes each to `visit` with the index of
+/// its entry. Blocks that lie near each other are read at once, in the order of the image.
+///
+/// # Errors
+/// As [`read_blocks`], and [`Error::BadImage`] if a block is damaged. The blocks before it were visited.
+pub(super) fn read_entries(
+    disk: &dyn Disk,
+    key: SumKey,
+    entries: &[BlockEntry],
+    mut visit: impl FnMut(usize, &BlockBytes),
+) -> Result<()> {
+    let mut order: Vec<usize> = (0..entries.len()).filter(|index| !entries[*index].is_zeros()).collect();
+    let block = |index: usize| entries[index].block.get();
+    order.sort_by_key(|index| block(*index));
+    let mut buffer = vec![0; READ_BLOCKS as usize * BLOCK + BLOCK];
+    // Direct I/O needs no copy into an aligned buffer.
+    let aligned = buffer.as_ptr().align_offset(BLOCK).min(BLOCK);
+    for near in order.chunk_by(|one, next| block(*next) - block(*one) <= GAP_BLOCKS) {
+        let mut rest = near;
+        while let Some(first) = rest.first().map(|index| block(*index)) {
+            let (run, after) = rest.split_at(rest.partition_point(|index| block(*index) - first < READ_BLOCKS));
+            let count = run.last().map_or(0, |index| block(*index) - first + 1) as usize;
+            let read = &mut buffer[aligned..][..count * BLOCK];
+            read_blocks(disk, first, read)?;
+            for index in run {
+                let bytes = &read.as_chunks::<BLOCK>().0[(block(*index) - first) as usize];
+                verify_block(key, entries[*index], bytes)?;
+                visit(*index, bytes);
+            }
+            rest = after;
+        }
+    }
+    Ok(())
 }
 
 /// Reads the blocks from `block` on.

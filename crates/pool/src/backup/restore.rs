@@ -36,7 +36,7 @@ pub(super) fn verify_frames(
     image: &mut dyn FrameSource,
     watch: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<ImageSummary> {
-    each_frame(image, "verifying", watch, |_| Ok(()))
+    each_batch(image, "verifying", watch, |_| Ok(()))
 }
 
 /// Restores the image in `input` into `memory`. The pool is durable and closed on return. A larger memory becomes a
@@ -71,7 +71,7 @@ pub(super) fn restore_frames(
         ensure_vacant(memory, &header)?;
     }
     let mut superblock = begin(memory, &header)?;
-    let summary = each_frame(image, "restoring", watch, |frame| put(memory, frame))?;
+    let summary = each_batch(image, "restoring", watch, |frames| put(memory, frames))?;
     disown(memory, header.size / PAGE);
     let new = header.size / CHUNK..superblock.size / CHUNK;
     reserve_tables(memory, new.clone())?;
@@ -86,19 +86,29 @@ pub(super) fn restore_frames(
     Ok(summary)
 }
 
-/// Passes every verified frame to `visit`, to the end of the image.
-fn each_frame(
+/// Frames that are stored together: to make huge pages of many chunks at once is faster.
+const BATCH: usize = 16;
+
+/// Passes every verified frame to `visit`, in batches, to the end of the image.
+fn each_batch(
     image: &mut dyn FrameSource,
     what: &'static str,
     watch: &mut dyn FnMut(Progress) -> bool,
-    visit: impl Fn(&ImageFrame) -> Result<()>,
+    visit: impl Fn(&[ImageFrame]) -> Result<()>,
 ) -> Result<ImageSummary> {
-    let (mut done, mut used_bytes) = (0, 0);
-    while let Some(frame) = image.next()? {
-        visit(&frame)?;
-        done += 1;
-        used_bytes += frame.used.count() * PAGE;
-        if !watch(progress(what, done, image.header().frames)) {
+    let (mut done, mut used_bytes, mut is_over) = (0, 0, false);
+    while !is_over {
+        let mut batch = Vec::with_capacity(BATCH);
+        while batch.len() < BATCH && !is_over {
+            match image.next()? {
+                Some(frame) => batch.push(frame),
+                None => is_over = true,
+            }
+        }
+        visit(&batch)?;
+        done += batch.len() as u64;
+        used_bytes += batch.iter().map(|frame| frame.used.count() * PAGE).sum::<u64>();
+        if !batch.is_empty() && !watch(progress(what, done, image.header().frames)) {
             return Err(Error::Cancelled(what));
         }
     }
@@ -174,10 +184,19 @@ fn current_generation(memory: &dyn Memory) -> u64 {
     generations.max().unwrap_or(0)
 }
 
-/// Stores the pages that a frame carries, and zeros to its other used pages (BK4).
-fn put(memory: &dyn Memory, frame: &ImageFrame) -> Result<()> {
+/// Stores the pages that `frames` carry, and zeros to their other used pages (BK4).
+fn put(memory: &dyn Memory, frames: &[ImageFrame]) -> Result<()> {
+    for run in frames.chunk_by(|frame, next| frame.chunk + 1 == next.chunk) {
+        memory.reserve(Span::new(run[0].chunk * CHUNK, run.len() as u64 * CHUNK))?;
+    }
+    for frame in frames {
+        put_frame(memory, frame);
+    }
+    Ok(())
+}
+
+fn put_frame(memory: &dyn Memory, frame: &ImageFrame) {
     let start = frame.chunk * CHUNK;
-    memory.reserve(Span::new(start, CHUNK))?;
     let mut rest = &frame.content[..];
     for run in frame.carried.runs() {
         let (part, after) = rest.split_at(((run.end - run.start) * PAGE) as usize);
@@ -187,7 +206,6 @@ fn put(memory: &dyn Memory, frame: &ImageFrame) -> Result<()> {
     for page in frame.used.without(frame.carried).runs().flatten() {
         clear(memory, Span::new(start + page * PAGE, PAGE));
     }
-    Ok(())
 }
 
 /// Clears a page. Most pages of a new target are zeros already and are only flushed, because the process that zeroed

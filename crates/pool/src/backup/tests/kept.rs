@@ -9,8 +9,6 @@ use ferrite_memory::planted::plant;
 use super::*;
 use crate::Freeze;
 use crate::backup::kept_format::{KeptHeader, capacity_bytes};
-use crate::backup::kept_reader::KeptReader;
-use crate::backup::restore::restore_frames;
 
 pub(super) fn geometry(size: u64) -> Geometry {
     Geometry {
@@ -48,7 +46,7 @@ pub(super) fn kept(disk: &Arc<impl Disk + 'static>) -> KeptImage {
 }
 
 pub(super) fn restored_kept(disk: &dyn Disk, memory: &Arc<LyingMemory>) -> Result<ImageSummary> {
-    restore_frames(&mut KeptReader::open(disk)?, &**memory, RestoreOptions::default(), &mut quiet)
+    restore_kept(disk, &**memory, RestoreOptions::default(), &mut quiet)
 }
 
 /// What the pool of the newest save holds.
