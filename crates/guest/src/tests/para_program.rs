@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use ferrite_disk::{Access, Disk, RamDisk};
 use ferrite_memory::Span;
+use ferrite_memory::planted::plant;
 use ferrite_pool::disk_stamp::DISK_STAMP_BYTES;
 use ferrite_pool::layout::PAGE;
+use ferrite_pool::{Format, Pool, PutOptions};
 
 use super::lent_region::{LentRig, ask, kill};
 use super::region_rig::{PAGES, RegionFolder, has_regions, open_pool};
 use super::seeded::TestChoices;
-use crate::{GuestRequest, ParaDisk, ParaRegion};
+use crate::{GuestRequest, ParaDisk, ParaMemory, ParaRegion};
 
 fn open(folder: &RegionFolder, disk: Arc<dyn Disk>) -> ParaRegion {
     ParaRegion::open(&open_pool(&folder.pool_path()), "g", disk, || 4).expect("it opens")
@@ -135,6 +137,40 @@ fn pv1_pv4_a_disk_over_a_region_keeps_flushed_writes() {
         let expected = halves[sector as usize % 2][sector as usize];
         assert_eq!(loaded(&region, sector * 512, 512), [expected; 512], "sector {sector}");
     }
+}
+
+/// Puts values into a pool in a region, and opens the pool again behind a crash. Returns true if it has each value.
+fn pool_keeps_values(bug: Option<&'static str>) -> bool {
+    let backing: Arc<dyn Disk> = Arc::new(RamDisk::new(PAGES * PAGE + DISK_STAMP_BYTES));
+    let folder = RegionFolder::new();
+    folder.create(&backing);
+    let memory = || Arc::new(ParaMemory::new(Arc::new(open(&folder, Arc::clone(&backing)))));
+    let values: Vec<Vec<u8>> = (1..20u8).map(|number| vec![number; usize::from(number) * 1999]).collect();
+    let planted = bug.map(plant);
+    let first = memory();
+    Pool::create(&*first, &Format { uuid: [2; 16], boot_id: [3; 16] }).expect("a new pool");
+    let (pool, _) = Pool::open(first, [3; 16]).expect("it opens");
+    for (number, value) in values.iter().enumerate() {
+        pool.put(&format!("v{number}"), &mut &value[..], &PutOptions::default()).expect("it fits");
+    }
+    drop(pool);
+    drop(planted);
+    let Ok((pool, _)) = Pool::open(memory(), [3; 16]) else { return false };
+    values.iter().enumerate().all(|(number, value)| {
+        let mut bytes = Vec::new();
+        pool.get(&format!("v{number}"), &mut bytes).is_ok() && bytes == *value
+    })
+}
+
+/// PV1 and M1: a pool in a region has each value whose put returned.
+#[test]
+fn pv1_m1_a_pool_in_a_region_keeps_its_values() {
+    assert!(!has_regions() || pool_keeps_values(None));
+}
+
+#[test]
+fn canary_m1_stores_that_are_not_persisted_are_caught() {
+    assert!(!has_regions() || !pool_keeps_values(Some("guest: a store to a region's memory is not persisted")));
 }
 
 /// Accesses beyond the end are refused, and those up to it are not.
