@@ -135,7 +135,7 @@ fn prometheus_understands_the_page() {
     let written = page.lines().find_map(|line| line.strip_prefix("ferrite_disk_bytes_total{disk=\"d\",op=\"write\"} "));
     assert_eq!(written, Some("1048576"), "{page}");
     let rows = json(&["stat", &pool]);
-    let is_write = |row: &&serde_json::Value| row["name"] == "d" && row["operation"] == "write";
+    let is_write = |row: &&Value| row["name"] == "d" && row["operation"] == "write";
     let row = rows["requests"].as_array().expect("rows").iter().find(is_write).expect("the writes");
     assert!(row["bytes"] == 1_048_576 && row["latency"]["p999_ns"].as_u64() > Some(0), "{row}");
 
