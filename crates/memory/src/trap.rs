@@ -31,6 +31,7 @@ use std::io;
 use std::os::fd::FromRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{PoisonError, RwLock};
 
 use crate::area::{Area, AreaPlan};
 use crate::mapped::find_backing;
@@ -85,7 +86,7 @@ pub struct TrapRegion {
     // Unmapped in this order; the descriptor is closed afterwards (TR6).
     region: Area,
     blank: Area,
-    sources: Vec<FrameSource>,
+    sources: RwLock<Vec<FrameSource>>,
     dram: File,
     /// A bit for each page that was supplied (TR8).
     supplied: Box<[AtomicU64]>,
@@ -130,14 +131,14 @@ impl TrapRegion {
             return Err(Error::Unsupported("a region in a process that locks all its memory (mlockall)".into()));
         }
         let supplied = (0..len.div_ceil(PAGE * 64)).map(|_| AtomicU64::new(0)).collect();
-        Ok(Self { region, blank, sources: Vec::new(), dram, supplied, traps })
+        Ok(Self { region, blank, sources: RwLock::default(), dram, supplied, traps })
     }
 
     /// Adds frames that [`TrapRegion::map`] can show: those at `span` of a pool's memory, which is `shared`.
     ///
     /// # Errors
     /// [`Error::Unsupported`] if the frames cannot be mapped page by page, [`Error::Io`] if the system refuses.
-    pub fn add_source(&mut self, span: Span, shared: Shared) -> Result<()> {
+    pub fn add_source(&self, span: Span, shared: Shared) -> Result<()> {
         let file = File::from(shared.fd);
         let found = find_backing(&file)?;
         if !found.backing.fence_is_durable() || found.unit_bytes != PAGE {
@@ -149,7 +150,8 @@ impl TrapRegion {
         let area = map_trapped(file, None, Span::new(shared.offset, span.len), found.flags)?;
         // Reads map 16 pages of tmpfs at a time, writable. On DAX only a store makes a page writable.
         let populate = if found.backing == Backing::Dax { libc::MADV_POPULATE_WRITE } else { libc::MADV_POPULATE_READ };
-        self.sources.push(FrameSource { span, area, populate });
+        let mut sources = self.sources.write().unwrap_or_else(PoisonError::into_inner);
+        sources.push(FrameSource { span, area, populate });
         Ok(())
     }
 
@@ -189,7 +191,8 @@ impl TrapRegion {
     /// [`Error::Io`] if the kernel has no room for another mapping; nothing is changed.
     pub fn map(&self, span: Span, frames: u64) -> Result<()> {
         let has = |of: Span| of.at <= frames && frames + span.len <= of.at + of.len;
-        let source = self.sources.iter().find(|source| has(source.span)).expect("frames of a source");
+        let sources = self.sources.read().unwrap_or_else(PoisonError::into_inner);
+        let source = sources.iter().find(|source| has(source.span)).expect("frames of a source");
         let from = source.area.base().wrapping_add((frames - source.span.at) as usize);
         // The source's pages move along. Pages of the region itself may be staged meanwhile, and would fault (TR7).
         // SAFETY: advice on a mapping of this value. If the kernel refuses, the first store to each page takes longer.

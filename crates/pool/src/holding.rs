@@ -13,7 +13,7 @@
 //!   count too, also grants of a killed owner.
 //! - HO2. A leased tag is not removed, and only the holder of the lease changes its space.
 //! - HO3. A tag is created with its MAP stream zero, and with an empty log if it holds one, before it gets its name. So
-//!   a crash of the process that asked for it leaves a tag that can be leased.
+//!   a crash of the process that asked for it leaves a tag that can be leased. A widening adds zeros to a MAP stream.
 //! - HO4. A lent lease refuses every change once its owner has ended or has revoked it. Its grant stays on the medium
 //!   until the lease is dropped and an owner knows of that: until then no other process leases the tag, and its pages
 //!   are not allocated, because a change that had begun may still be stored.
@@ -24,6 +24,7 @@
 //!   uses the tag until the grant ends, and the grant stays on the medium: a later owner neither lends the tag nor
 //!   allocates its pages.
 
+mod lease_change;
 mod lease_counters;
 pub(crate) mod lease_words;
 mod loan;
@@ -36,10 +37,10 @@ mod tests;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use ferrite_memory::{Memory, RequestTiming, RequestWords, Span, planted};
+use ferrite_memory::{Memory, RequestTiming, RequestWords, Scheme, Span, planted};
 use parking_lot::Mutex;
 
-use crate::extent::{Role, Stream};
+use crate::extent::{Extent, Role, Stream};
 use crate::freeze::Freeze;
 use crate::grant::Process;
 use crate::lock::Lock;
@@ -63,6 +64,8 @@ pub use tag_spec::{RoleSpace, TagSpec};
 pub struct TagLease {
     memory: Arc<dyn Memory>,
     tag: Mutex<Arc<Tag>>,
+    /// Held by a thread that changes the tag.
+    changing: Mutex<()>,
     uuid: [u8; 16],
     session: u64,
     ground: LeaseGround,
@@ -117,6 +120,7 @@ impl TagLease {
         Self {
             memory: pool.memory_handle(),
             tag: Mutex::new(tag),
+            changing: Mutex::new(()),
             uuid: superblock.uuid,
             session: pool.holdings.next_session(&superblock),
             ground: LeaseGround::Own { pool, counters },
@@ -130,7 +134,8 @@ impl TagLease {
     pub fn lent(memory: Arc<dyn Memory>, lent: LentTag, lease: Box<dyn Lease>) -> Self {
         let LentTag { tag, uuid, session, watch } = lent;
         let ground = LeaseGround::Lent { lease, watch, poison: Poison::default(), outlives_owner: false };
-        Self { memory, tag: Mutex::new(tag), uuid, session, ground, now_ns: || 0, _listed: None, lock: None }
+        let (tag, changing) = (Mutex::new(tag), Mutex::new(()));
+        Self { memory, tag, changing, uuid, session, ground, now_ns: || 0, _listed: None, lock: None }
     }
 
     /// Returns the lease, which the end of the pool's owner does not end (HO7).
@@ -285,6 +290,7 @@ impl TagLease {
     /// of a lent tag failed, and [`Error::OwnerEnded`]: the lease refuses every change from then on. Else as
     /// [`TagLease`] says.
     pub fn widen(&self, parts: &[RoleSpace]) -> Result<()> {
+        let _changing = self.changing.lock();
         let changed = match &self.ground {
             LeaseGround::Own { pool, .. } => widen(pool, &self.tag(), parts)?,
             LeaseGround::Lent { lease, watch, .. } => {
@@ -310,7 +316,14 @@ fn widen(pool: &Pool, tag: &Tag, parts: &[RoleSpace]) -> Result<Arc<Tag>> {
     let lack = parts.iter().map(|part| RoleSpace { bytes: part.bytes.saturating_sub(has(part.role)), ..*part });
     let add: Vec<SpaceNeed> = lack.flat_map(RoleSpace::needs).collect();
     let (size, attributes) = (tag.size, tag.attributes);
-    pool.change_tag(tag, &TagChange { size, attributes, add: &add, keep: &tag.extents }, |_| Ok(()))
+    pool.change_tag(tag, &TagChange { size, attributes, add: &add, keep: &tag.extents }, |added| zero_map(pool, added))
+}
+
+/// Zeros the MAP stream of `added`, durably (HO3).
+fn zero_map(pool: &Pool, added: &[Extent]) -> Result<()> {
+    let map = Stream::new(added, Role::MAP);
+    map.runs(Span::new(0, map.len())).for_each(|run| pool.memory().zero(run, Scheme::Nt));
+    Ok(pool.memory().drain()?)
 }
 
 impl Pool {

@@ -11,7 +11,7 @@ const PAGES: u64 = 16;
 /// A region and the memory of its frames: page `n` has frame `n`. `None` if this machine reports no faults.
 fn new_region() -> Option<(TrapRegion, Mapped)> {
     let memory = Mapped::anonymous(PAGES * PAGE, &MapOptions::default()).expect("memory");
-    let mut region = match TrapRegion::new(PAGES * PAGE) {
+    let region = match TrapRegion::new(PAGES * PAGE) {
         Ok(region) => region,
         Err(Error::Unsupported(why)) => {
             println!("skipped: {why}");
@@ -255,7 +255,7 @@ fn a_process_that_locks_its_memory_gets_no_region() {
 
 #[test]
 fn a_pool_in_a_plain_file_is_refused() {
-    let Some((mut region, _)) = new_region() else { return };
+    let Some((region, _)) = new_region() else { return };
     let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("a folder");
     let path = folder.path().join("pool");
     std::fs::write(&path, [0; 8192]).expect("written");
