@@ -258,6 +258,9 @@ fn of_guests(page: &mut Page, at: &dyn Fn(&str) -> String) {
     page.tells("Guest", &json(&["guest", "list", pool]));
     page.tells("Guest", &json(&["guest", "stat", pool, "g"]));
     page.tells("Guest", &json(&["guest", "flush", pool, "g"]));
+    page.tells("Guest", &json(&["guest", "set", pool, "g", "--pm", "2M..8M", "--weight", "50"]));
+    page.tells("Guest budget", &json(&["guest", "budget", pool]));
+    page.tells("Guest", &json(&["guest", "detach", pool, "g"]));
     ok(&["guest", "remove", pool, "g"]);
 }
 

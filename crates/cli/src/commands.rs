@@ -37,10 +37,10 @@ use crate::pool_argument::{InPool, NoWords};
 #[derive(Args)]
 pub struct WholePool {
     #[command(flatten)]
-    at: InPool<NoWords>,
+    pub at: InPool<NoWords>,
     /// Print JSON
     #[arg(long)]
-    json: bool,
+    pub json: bool,
 }
 
 /// Prints `report` as JSON, or by `show` for people. If the reader has exited, as in `| head`, this is not a failure.

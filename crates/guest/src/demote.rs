@@ -15,7 +15,7 @@ use crate::guest_engine::{EngineState, GuestEngine};
 use crate::{RUN_PAGES, Result};
 
 /// Pages of a batch at most: 4 MiB.
-const BATCH_PAGES: usize = 1024;
+pub(crate) const BATCH_PAGES: usize = 1024;
 
 /// The state in which a step leaves the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub enum GuestStep {
 /// Returns how many truths should leave: none before fewer than 1/32 of the frames are free or hold copies, then as many as
 /// are lacking to 1/16.
 fn wanted(state: &EngineState) -> usize {
-    let (all, clean) = (state.frames.len(), state.frames.free() + state.frames.copies());
+    let (all, clean) = (state.frames.usable(), state.frames.free() + state.frames.copies());
     let (low, high) = ((all / 32).max(1), (all / 16).max(2));
     if clean < low { high - clean } else { 0 }
 }
@@ -93,7 +93,7 @@ impl GuestEngine {
 
     /// Writes the truths of `chosen`, which are sorted, to the disk, and makes those copies that no store reached in
     /// between.
-    fn demote(&self, chosen: &[FramedPage]) -> Result<()> {
+    pub(crate) fn demote(&self, chosen: &[FramedPage]) -> Result<()> {
         if !self.space.sees_copies() {
             // The pool may have been copied at any time.
             self.lock().is_copied = true;
@@ -133,7 +133,7 @@ impl GuestEngine {
         self.space.persist_words(&words)?;
         words.iter().for_each(|(frame, content)| state.frames.set(*frame, *content));
         state.counts.demoted_pages += gone.len() as u64;
-        Ok(())
+        self.free_retired(&mut state)
     }
 
     /// Keeps the pages of `chosen` where they are.

@@ -22,6 +22,13 @@ pub enum GuestError {
     Damaged(String),
 }
 
+impl GuestError {
+    /// Returns true if the pool or its host lacks space.
+    pub(crate) fn is_want_of_space(&self) -> bool {
+        matches!(self, Self::Pool(error) if error.is_want_of_space())
+    }
+}
+
 impl From<GuestError> for Failure {
     fn from(error: GuestError) -> Self {
         match error {

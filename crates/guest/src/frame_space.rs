@@ -3,9 +3,10 @@
 use std::sync::Weak;
 
 use ferrite_memory::{Memory, Scheme, Span};
-use ferrite_pool::holding::{LEASE_FIGURES, TagLease};
+use ferrite_pool::holding::{LEASE_FIGURES, RoleSpace, TagLease};
 use ferrite_pool::layout::PAGE;
 use ferrite_pool::{Freeze, Result, Role, Stream};
+use parking_lot::RwLock;
 
 use crate::frame_word::FrameContent;
 use crate::guest_header::GuestHeader;
@@ -34,6 +35,18 @@ pub(crate) trait GuestStore: Send + Sync {
     fn publish(&self, figures: [u64; LEASE_FIGURES]) {
         let _ = figures;
     }
+
+    /// Returns the guest's stream of `role`.
+    fn stream(&self, role: Role) -> Stream;
+
+    /// Adds the space that `parts` lack, zeros in the MAP stream. Durable on return.
+    fn widen(&self, parts: &[RoleSpace]) -> Result<()>;
+
+    /// Frees the space of `role` behind the first `bytes`. Durable on return.
+    fn narrow(&self, role: Role, bytes: u64) -> Result<()>;
+
+    /// Replaces the attributes of the tag. Durable on return.
+    fn set_attributes(&self, attributes: [u8; 64]) -> Result<()>;
 }
 
 impl GuestStore for TagLease {
@@ -60,14 +73,42 @@ impl GuestStore for TagLease {
     fn publish(&self, figures: [u64; LEASE_FIGURES]) {
         self.publish(figures);
     }
+
+    fn stream(&self, role: Role) -> Stream {
+        self.stream(role)
+    }
+
+    fn widen(&self, parts: &[RoleSpace]) -> Result<()> {
+        self.widen(parts)
+    }
+
+    fn narrow(&self, role: Role, bytes: u64) -> Result<()> {
+        self.narrow(role, bytes)
+    }
+
+    fn set_attributes(&self, attributes: [u8; 64]) -> Result<()> {
+        self.set_attributes(attributes)
+    }
+}
+
+/// Where the frames and their words are.
+struct FrameStreams {
+    data: Stream,
+    map: Stream,
+}
+
+impl FrameStreams {
+    fn of(store: &dyn GuestStore) -> Self {
+        Self { data: store.stream(Role::DATA), map: store.stream(Role::MAP) }
+    }
 }
 
 /// The frames and words of one guest.
 pub(crate) struct FrameSpace {
     store: Box<dyn GuestStore>,
+    /// The sizes when the guest was opened; the number of frames may change.
     pub layout: GuestLayout,
-    data: Stream,
-    map: Stream,
+    streams: RwLock<FrameStreams>,
 }
 
 impl FrameSpace {
@@ -77,13 +118,43 @@ impl FrameSpace {
     /// The errors of [`GuestLayout::read`].
     pub fn of(lease: TagLease) -> Result<Self> {
         let layout = GuestLayout::read(&lease.tag())?;
-        let (data, map) = (lease.stream(Role::DATA), lease.stream(Role::MAP));
-        Ok(Self::new(Box::new(lease), layout, data, map))
+        Ok(Self::new(Box::new(lease), layout))
     }
 
-    /// Returns the space of a guest whose streams are `data` and `map`.
-    pub fn new(store: Box<dyn GuestStore>, layout: GuestLayout, data: Stream, map: Stream) -> Self {
-        Self { store, layout, data, map }
+    /// Returns the space of a guest in `store`.
+    pub fn new(store: Box<dyn GuestStore>, layout: GuestLayout) -> Self {
+        let streams = RwLock::new(FrameStreams::of(&*store));
+        Self { store, layout, streams }
+    }
+
+    /// Adds free frames, so that there are `frames`. Their words are zeros (HO3, VB1). A crash leaves the old number or
+    /// the new one.
+    ///
+    /// # Errors
+    /// The errors of the pool, which may lack space; the guest has its old frames then.
+    pub fn widen(&self, frames: u64) -> Result<()> {
+        let layout = GuestLayout { frames, ..self.layout };
+        let part = |role, bytes| RoleSpace { role, bytes };
+        self.store.widen(&[part(Role::MAP, layout.map_bytes()), part(Role::DATA, layout.data_bytes())])?;
+        *self.streams.write() = FrameStreams::of(&*self.store);
+        Ok(())
+    }
+
+    /// Frees the space of the frames from `frames` on, whose words are durably zero and which nothing uses (VB1). A
+    /// crash leaves the old number or the new one.
+    ///
+    /// # Errors
+    /// The errors of the pool; the guest has its old frames then.
+    pub fn narrow(&self, frames: u64) -> Result<()> {
+        self.store.narrow(Role::DATA, frames * PAGE)
+    }
+
+    /// Replaces the attributes of the tag. Durable on return.
+    ///
+    /// # Errors
+    /// The errors of the pool.
+    pub fn set_attributes(&self, attributes: [u8; 64]) -> Result<()> {
+        self.store.set_attributes(attributes)
     }
 
     pub fn memory(&self) -> &dyn Memory {
@@ -117,12 +188,14 @@ impl FrameSpace {
 
     /// Returns the address of `frame` in the pool's memory.
     pub fn frame(&self, frame: u32) -> u64 {
-        self.data.locate(u64::from(frame) * PAGE).expect("the layout was compared with the tag").at
+        let streams = self.streams.read();
+        streams.data.locate(u64::from(frame) * PAGE).expect("the layout was compared with the tag").at
     }
 
     /// Returns the runs of the pool's memory in which the frames lie.
-    pub fn frame_runs(&self) -> impl Iterator<Item = Span> + '_ {
-        self.data.runs(Span::new(0, self.layout.data_bytes()))
+    pub fn frame_runs(&self) -> Vec<Span> {
+        let streams = self.streams.read();
+        streams.data.runs(Span::new(0, streams.data.len())).collect()
     }
 
     /// Stores `bytes` into `frame` from byte `offset` on, past the cache.
@@ -141,7 +214,7 @@ impl FrameSpace {
     }
 
     fn word_at(&self, frame: u32) -> u64 {
-        self.map.locate(PAGE + u64::from(frame) * 8).expect("the layout was compared with the tag").at
+        self.streams.read().map.locate(word_offset(frame)).expect("the layout was compared with the tag").at
     }
 
     /// Returns the content that the word of `frame` says, or `None` if the word is damaged.
@@ -174,7 +247,12 @@ impl FrameSpace {
 
     /// Returns the header.
     pub fn header(&self) -> GuestHeader<'_> {
-        let at = self.map.locate(0).expect("the layout was compared with the tag").at;
+        let at = self.streams.read().map.locate(0).expect("the layout was compared with the tag").at;
         GuestHeader { memory: self.memory(), at, salt: self.layout.salt() }
     }
+}
+
+/// Returns the offset of the word of `frame` in the MAP stream.
+fn word_offset(frame: u32) -> u64 {
+    PAGE + u64::from(frame) * 8
 }

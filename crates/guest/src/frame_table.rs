@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::mem;
 
+use ferrite_memory::planted;
+
 use crate::frame_space::FrameSpace;
 use crate::frame_word::FrameContent;
 use crate::{GuestError, RUN_PAGES, Result};
@@ -17,6 +19,13 @@ struct FrameEntry {
     is_leaving: bool,
     /// A store reached the page since the hand passed.
     is_used: bool,
+    /// A thread is about to fill the frame, which has no content yet.
+    is_taken: bool,
+}
+
+impl FrameEntry {
+    const FREE: Self =
+        Self { content: FrameContent::Free, displaced: 0, is_leaving: false, is_used: false, is_taken: false };
 }
 
 /// A page and its frame.
@@ -38,6 +47,8 @@ pub(crate) struct FrameTable {
     displacements: u64,
     truths: usize,
     hand: usize,
+    /// Frames from here on get no page any longer: they leave the guest.
+    end: u32,
 }
 
 impl FrameTable {
@@ -47,15 +58,15 @@ impl FrameTable {
     /// [`GuestError::Damaged`] if a word is damaged, or two name one page (VR6).
     pub fn recover(space: &FrameSpace) -> Result<Self> {
         let count = space.layout.frames as u32;
-        let free = FrameEntry { content: FrameContent::Free, displaced: 0, is_leaving: false, is_used: false };
         let mut table = Self {
-            frames: vec![free; count as usize],
+            frames: vec![FrameEntry::FREE; count as usize],
             pages: HashMap::new(),
             free: Vec::new(),
             copies: BTreeMap::new(),
             displacements: 0,
             truths: 0,
             hand: 0,
+            end: count,
         };
         // The last one is taken first.
         for frame in (0..count).rev() {
@@ -91,7 +102,7 @@ impl FrameTable {
     pub fn set(&mut self, frame: u32, content: FrameContent) {
         let entry = &mut self.frames[frame as usize];
         let before = mem::replace(&mut entry.content, content);
-        entry.is_leaving = false;
+        (entry.is_leaving, entry.is_taken) = (false, false);
         match before {
             FrameContent::Free => {}
             FrameContent::Truth(_) => self.truths -= 1,
@@ -103,7 +114,7 @@ impl FrameTable {
             self.pages.remove(&page);
         }
         match content {
-            FrameContent::Free => self.free.push(frame),
+            FrameContent::Free => self.put_back(frame),
             FrameContent::Truth(_) => self.truths += 1,
             FrameContent::Copy(_) => {
                 self.displacements += 1;
@@ -118,12 +129,67 @@ impl FrameTable {
 
     /// Takes a free frame, which the caller fills and sets, or puts back.
     pub fn take_free(&mut self) -> Option<u32> {
-        self.free.pop()
+        let frame = self.free.pop()?;
+        self.frames[frame as usize].is_taken = true;
+        Some(frame)
     }
 
-    /// Puts back a frame of [`FrameTable::take_free`] whose word is still zero.
+    /// Puts back a frame whose word is zero.
     pub fn put_back(&mut self, frame: u32) {
-        self.free.push(frame);
+        self.frames[frame as usize].is_taken = false;
+        if frame < self.end {
+            self.free.push(frame);
+        }
+    }
+
+    /// Adds frames whose words are zero, so that there are `count`, and uses retired ones again.
+    pub fn grow(&mut self, count: u32) {
+        self.frames.resize(count as usize, FrameEntry::FREE);
+        self.retire(count);
+    }
+
+    /// Gives no pages to the frames from `first` on any longer, and uses all before it.
+    pub fn retire(&mut self, first: u32) {
+        let end = mem::replace(&mut self.end, first);
+        self.free.retain(|frame| *frame < first);
+        let is_free = |frame: &u32| {
+            let entry = &self.frames[*frame as usize];
+            entry.content == FrameContent::Free && !entry.is_taken
+        };
+        self.free.extend((end..first).rev().filter(is_free));
+    }
+
+    /// Returns the retired frames with copies.
+    pub fn retired_copies(&self) -> Vec<u32> {
+        let is_copy = |frame: &u32| matches!(self.content(*frame), FrameContent::Copy(_));
+        (self.end..self.len() as u32).filter(is_copy).collect()
+    }
+
+    /// Returns the truths in retired frames, by page.
+    pub fn retired_truths(&self) -> Vec<FramedPage> {
+        let mut truths = self.all_truths();
+        truths.retain(|one| one.frame >= self.end);
+        truths
+    }
+
+    /// Returns true if no thread uses a retired frame, and none has a page.
+    pub fn is_retired(&self) -> bool {
+        let is_idle = |entry: &FrameEntry| {
+            let is_filled = entry.is_taken && !planted!("guest: a chunk leaves while a frame of it is filled");
+            entry.content == FrameContent::Free && !is_filled
+        };
+        self.frames[self.end as usize..].iter().all(is_idle)
+    }
+
+    /// Removes the retired frames.
+    pub fn truncate(&mut self) {
+        self.frames.truncate(self.end as usize);
+        self.hand %= self.frames.len();
+    }
+
+    /// Returns the number of frames that may get pages.
+    pub fn usable(&self) -> usize {
+        self.end as usize
     }
 
     /// Notes that the page in `frame` is stored to: it does not leave.

@@ -15,11 +15,15 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use crate::frame_space::FrameSpace;
 use crate::frame_table::FrameTable;
 use crate::frame_word::FrameContent;
+use crate::ghost_pages::GhostPages;
 use crate::guest_stats::GuestCounts;
 use crate::guest_tie::{GuestIdentity, advance};
 use crate::plane::Plane;
 use crate::run_sizer::RunSizer;
 use crate::{GuestError, Result};
+
+/// The pages that a guest remembers after they lost their frames: 512 MiB, or an eighth of its frames.
+const GHOST_PAGES: usize = 1 << 17;
 
 /// What the lock of an engine protects. Only a thread that holds the lock stores into the guest's part of the pool,
 /// except for the stores of programs through a plane.
@@ -28,9 +32,20 @@ pub(crate) struct EngineState {
     /// Pages without a frame that a thread is reading from the disk.
     pub busy: HashSet<u64>,
     pub runs: RunSizer,
+    pub ghosts: GhostPages,
     /// The pool was copied since the tie moved (VR9).
     pub is_copied: bool,
     pub counts: GuestCounts,
+}
+
+impl EngineState {
+    /// Makes `frame` free, whose word is durably zero.
+    pub fn drop_copy(&mut self, frame: u32) {
+        if let Some(page) = self.frames.content(frame).page() {
+            self.ghosts.note(page, GHOST_PAGES.max(self.frames.usable() / 8));
+        }
+        self.frames.set(frame, FrameContent::Free);
+    }
 }
 
 /// The engine of one guest.
@@ -110,6 +125,7 @@ impl GuestEngine {
             frames,
             busy: HashSet::new(),
             runs: RunSizer::default(),
+            ghosts: GhostPages::default(),
             is_copied: true,
             counts: GuestCounts::default(),
         };
@@ -271,7 +287,7 @@ impl GuestEngine {
                 let words: Vec<_> = copies.iter().map(|frame| (*frame, FrameContent::Free)).collect();
                 self.space.persist_words(&words)?;
             }
-            copies.iter().for_each(|frame| state.frames.set(*frame, FrameContent::Free));
+            copies.iter().for_each(|frame| state.drop_copy(*frame));
             state.counts.reclaimed_pages += copies.len() as u64;
         }
         Ok(state.frames.free() >= count)

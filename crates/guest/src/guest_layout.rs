@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! tag         kind 8   size: bytes of the guest
-//! attributes  0 version u32   4 zeros   8 identity of the disk [16]   24 zeros
+//! attributes  0 version u32   4 zeros   8 identity of the disk [16]   24 share (see `guest_share`)   44 zeros
 //! DATA stream chunks of 2 MiB: the frames, of 4 KiB each
 //! MAP stream  page 0: the header (see `guest_header`); then one word of 8 bytes a frame (see `frame_word`)
 //!
@@ -15,11 +15,14 @@ use ferrite_pool::{Error, Result, Role, Stream, Tag};
 
 use crate::GUEST_KIND;
 use crate::frame_word::PAGES_MAX;
+use crate::guest_share::{SHARE, ShareRecord};
 
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// The version of a guest without a share.
+const VERSION_FIXED: u32 = 1;
 const IDENTITY: std::ops::Range<usize> = 8..24;
 
-/// The sizes of a guest, which stay as long as it is open, and the identity of its disk.
+/// The sizes of a guest, and the identity of its disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GuestLayout {
     /// Bytes of the guest: whole pages.
@@ -55,11 +58,16 @@ impl GuestLayout {
         tag.ensure_kind(GUEST_KIND)?;
         let damaged = |what: &str| Error::Limit(format!("the guest {:?} {what}: run `ferrite pool check`", tag.name));
         let attributes = &tag.attributes;
-        if attributes[..4] != VERSION.to_le_bytes() {
-            return Err(damaged("has a version that this program does not read"));
-        }
-        if attributes[4..IDENTITY.start].iter().chain(&attributes[IDENTITY.end..]).any(|byte| *byte != 0) {
+        let rest = match u32::from_le_bytes(*attributes.first_chunk().expect("four bytes")) {
+            VERSION => SHARE.end,
+            VERSION_FIXED => SHARE.start,
+            _ => return Err(damaged("has a version that this program does not read")),
+        };
+        if attributes[4..IDENTITY.start].iter().chain(&attributes[rest..]).any(|byte| *byte != 0) {
             return Err(damaged("has attributes of a newer version"));
+        }
+        if ShareRecord::read(tag).is_none() {
+            return Err(damaged("has a share that no guest has"));
         }
         let bytes = |role| Stream::new(&tag.extents, role).len();
         let identity = attributes[IDENTITY].try_into().expect("sixteen bytes");
@@ -70,11 +78,12 @@ impl GuestLayout {
         Ok(layout)
     }
 
-    /// Returns the attributes of the tag.
-    pub fn attributes(&self) -> [u8; 64] {
+    /// Returns the attributes of the tag of a guest with the share in `record`.
+    pub(crate) fn attributes(&self, record: &ShareRecord) -> [u8; 64] {
         let mut attributes = [0; 64];
         attributes[..4].copy_from_slice(&VERSION.to_le_bytes());
         attributes[IDENTITY].copy_from_slice(&self.identity);
+        record.write(&mut attributes);
         attributes
     }
 

@@ -22,10 +22,34 @@ pub enum GuestRequest {
         name: String,
         /// The bytes of the guest.
         size: u64,
-        /// The bytes of the pool that hold its pages; `None`: half of what is free.
-        pm_bytes: Option<u64>,
+        /// The bytes of the pool that hold its pages; `None`: from one chunk to the guest's size.
+        pm: Option<PmRange>,
+        /// Its weight beside other guests; `None`: the usual one.
+        weight: Option<u32>,
         /// The disk.
         disk: GuestDiskPlace,
+    },
+    /// Changes the share of a guest, also while it is in use, durable when the call returns: a [`GuestReport`]. Its
+    /// memory follows later.
+    Set {
+        /// The name of the guest.
+        name: String,
+        /// The bytes of the pool that hold its pages; `None`: as before.
+        pm: Option<PmRange>,
+        /// Its weight; `None`: as before.
+        weight: Option<u32>,
+    },
+    /// Describes the memory that the guests share: a [`BudgetReport`]. Opens none.
+    Budget {
+        /// Sets the bytes for all guests together, durable when the call returns; 0: half of what the pool has free
+        /// beside them; `None`: as before.
+        #[serde(default)]
+        set_bytes: Option<u64>,
+    },
+    /// Flushes a guest that no client uses and closes it: a [`GuestReport`]. Its memory is for others from then on.
+    Detach {
+        /// The name of the guest.
+        name: String,
     },
     /// Opens and describes a guest: a [`GuestReport`].
     Stat {
@@ -61,6 +85,22 @@ pub enum GuestRequest {
     },
 }
 
+/// The least and the most bytes of the pool for a guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PmRange {
+    /// The least, while the guest is in use.
+    pub min_bytes: u64,
+    /// The most.
+    pub max_bytes: u64,
+}
+
+impl PmRange {
+    /// Returns the range of a guest that always has `bytes`.
+    pub fn fixed(bytes: u64) -> Self {
+        Self { min_bytes: bytes, max_bytes: bytes }
+    }
+}
+
 /// The disk of a new guest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuestDiskPlace {
@@ -92,6 +132,12 @@ pub struct GuestReport {
     pub size: u64,
     /// The bytes of the pool that hold its pages.
     pub pm_bytes: u64,
+    /// The bytes that it keeps while it is in use.
+    pub min_bytes: u64,
+    /// The bytes that it never exceeds.
+    pub max_bytes: u64,
+    /// Its weight beside other guests.
+    pub weight: u32,
     /// The address of the disk; `None` if it is damaged.
     pub disk: Option<String>,
     /// The counts since the guest was opened, here or in another process; `None` if it is not open.
@@ -100,4 +146,43 @@ pub struct GuestReport {
     pub why: Option<String>,
     /// The process that has the guest as a region, if one has.
     pub pid: Option<u32>,
+}
+
+/// The memory that the guests of a pool share.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BudgetReport {
+    /// The bytes for all guests together.
+    pub bytes: u64,
+    /// True if a user set them; else they are half of what the pool has free beside the guests, and at least what these
+    /// have.
+    pub is_set: bool,
+    /// The bytes that the guests have.
+    pub given_bytes: u64,
+    /// The guests, by name.
+    pub guests: Vec<ShareReport>,
+}
+
+/// The part of a guest in the memory that guests share.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShareReport {
+    /// The name.
+    pub name: String,
+    /// The bytes that it has.
+    pub pm_bytes: u64,
+    /// The bytes that it may have now.
+    pub target_bytes: u64,
+    /// The bytes that it should have once others have given them.
+    pub wanted_bytes: u64,
+    /// The bytes that it keeps while it is in use.
+    pub min_bytes: u64,
+    /// The bytes that it never exceeds.
+    pub max_bytes: u64,
+    /// Its weight.
+    pub weight: u32,
+    /// True if a client uses it.
+    pub is_used: bool,
+    /// Pages of the last second or so that returned from the disk a short while after they had lost their frames.
+    pub missed_pages: u64,
+    /// What it waits for, or what is waited for from it.
+    pub waits_for: Option<String>,
 }

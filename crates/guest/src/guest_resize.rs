@@ -1,24 +1,18 @@
 //! A change of a guest's part of the pool, while no process has the guest open.
 //!
-//! ```text
-//!   more frames    new words: zeros, fence --------------------------- transaction: the tag has the space
-//!   fewer frames   words of the copies in frames that leave: 0, fence - transaction: the tag has less space
-//! ```
-//!
-//! - VB1. A frame leaves only behind its durably zero word, and a frame joins with one. No truth leaves: the guest is
-//!   refused, and has to be flushed first.
-//! - VB2. Only the holder of the guest's lease changes its space (HO2), by one transaction: after a crash the guest has its
-//!   old frames or its new ones, and every page its truth (VR1).
+//! The guest has a fixed share from then on. No truth leaves with its frame (VB1): the guest is refused, and has to be
+//! flushed first.
 
 use std::sync::Arc;
 
-use ferrite_memory::{Scheme, Span, planted};
-use ferrite_pool::layout::PAGE;
-use ferrite_pool::{Extent, Pool, Role, SpaceNeed, Stream, Tag, TagChange, Zone};
+use ferrite_memory::planted;
+use ferrite_pool::Pool;
+use ferrite_pool::layout::{CHUNK, PAGE};
 
 use crate::frame_space::FrameSpace;
 use crate::frame_word::FrameContent;
 use crate::guest_layout::GuestLayout;
+use crate::guest_share::{GuestShare, ShareRecord};
 use crate::{GuestError, Result};
 
 /// Changes the bytes of the pool that hold the pages of the guest called `name` to `pm_bytes`. Durable on return. Frames
@@ -36,16 +30,24 @@ pub(crate) fn resize(pool: &Arc<Pool>, name: &str, pm_bytes: u64) -> Result<()> 
     if new.frames < frames {
         free_words(&space, new.frames)?;
     }
-    let lacks = |role: Role, bytes: u64| bytes.saturating_sub(Stream::new(&tag.extents, role).len());
-    let needs = [
-        SpaceNeed { role: Role::MAP, zone: Zone::Normal, bytes: lacks(Role::MAP, new.map_bytes()) },
-        SpaceNeed { role: Role::DATA, zone: Zone::Super, bytes: lacks(Role::DATA, new.data_bytes()) },
-    ];
-    let add: Vec<SpaceNeed> = needs.into_iter().filter(|need| need.bytes > 0).collect();
-    let keep = kept(&tag, new.data_bytes() / PAGE);
-    let change = TagChange { size, attributes: tag.attributes, add: &add, keep: &keep };
-    pool.with_spare(|| pool.change_tag(&tag, &change, |added| zero_words(pool, added)))?;
-    Ok(())
+    match new.frames < frames {
+        true => space.narrow(new.frames)?,
+        false => pool.with_spare(|| space.widen(new.frames))?,
+    }
+    let record =
+        ShareRecord::read(&tag).ok_or_else(|| GuestError::Damaged(format!("the share of {name:?} is damaged")))?;
+    let share = GuestShare { weight: record.share.weight, ..GuestShare::fixed((pm_bytes / CHUNK) as u32) };
+    Ok(space.set_attributes(new.attributes(&ShareRecord { share, ..record }))?)
+}
+
+/// Frees the last chunk of a closed guest in `space`, which has more. Durable on return.
+///
+/// # Errors
+/// As [`resize`].
+pub(crate) fn drop_last(space: &FrameSpace) -> Result<()> {
+    let frames = space.layout.frames - CHUNK / PAGE;
+    free_words(space, frames)?;
+    Ok(space.narrow(frames)?)
 }
 
 /// Makes the words of the frames from `first` on durably zero (VB1).
@@ -73,25 +75,4 @@ fn free_words(space: &FrameSpace, first: u64) -> Result<()> {
         return Ok(());
     }
     Ok(space.persist_words(&copies)?)
-}
-
-/// Returns the extents of `tag` with the first `pages` of its frames at most.
-fn kept(tag: &Tag, pages: u64) -> Vec<Extent> {
-    let mut left = pages;
-    let cut = |extent: &Extent| {
-        let mut part = *extent;
-        if part.role == Role::DATA {
-            part.pages = u64::from(part.pages).min(left) as u32;
-            left -= u64::from(part.pages);
-        }
-        (part.pages > 0).then_some(part)
-    };
-    tag.extents.iter().filter_map(cut).collect()
-}
-
-/// Zeros the words of frames that join (VB1).
-fn zero_words(pool: &Pool, added: &[Extent]) -> ferrite_pool::Result<()> {
-    let (memory, map) = (pool.memory(), Stream::new(added, Role::MAP));
-    map.runs(Span::new(0, map.len())).for_each(|run| memory.zero(run, Scheme::Nt));
-    Ok(memory.drain()?)
 }

@@ -1,6 +1,7 @@
 //! Guests as a service that a program links.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ferrite_disk::{Disk, FileDisk, FileDiskOptions};
 use ferrite_owner::services::{parse, reply};
@@ -12,6 +13,7 @@ use serde_json::Value;
 use crate::guest_requests::{GUEST, GuestRequest};
 use crate::guest_walk::walk;
 use crate::open_guests::{DiskOpener, OpenGuests};
+use crate::shared_budget::{AskedShare, BALANCE};
 use crate::{GUEST_KIND, GuestCounts, GuestDisk};
 
 /// The service of guests.
@@ -66,13 +68,23 @@ impl RunningService for OpenGuests {
         view.map_or(Ok(()), |view| view.ensure_shared(&request.places()))?;
         match request {
             GuestRequest::List => reply(&self.list()),
-            GuestRequest::Create { name, size, pm_bytes, disk } => reply(&self.create(name, size, pm_bytes, &disk)?),
+            GuestRequest::Create { name, size, pm, weight, disk } => {
+                reply(&self.create(name, size, AskedShare { pm, weight }, &disk)?)
+            }
+            GuestRequest::Set { name, pm, weight } => reply(&self.set(&name, AskedShare { pm, weight })?),
+            GuestRequest::Budget { set_bytes } => reply(&self.budget_report(set_bytes)?),
+            GuestRequest::Detach { name } => reply(&self.detach(&name, progress)?),
             GuestRequest::Stat { name } => reply(&self.stat(&name)?),
             GuestRequest::Flush { name } => reply(&self.flush(&name, progress)?),
             GuestRequest::Resize { name, pm_bytes } => reply(&self.resize(&name, pm_bytes, progress)?),
             GuestRequest::Lend { name } => self.lend(&name, caller),
             GuestRequest::Remove { name, lose } => reply(&self.remove(&name, lose, progress)?),
         }
+    }
+
+    fn step(&self) -> Option<Duration> {
+        self.balance();
+        Some(BALANCE)
     }
 
     fn stat(&self, tag: &Tag) -> Option<Value> {
@@ -91,6 +103,9 @@ impl RunningService for OpenGuests {
             gauge("guest_truth_frames", "Frames that are newer than the disks", &|it| it.truth_frames),
             gauge("guest_copy_frames", "Frames that the disks have too", &|it| it.copy_frames),
             counter("guest_promoted_pages_total", "Pages that moved to frames", &|it| it.promoted_pages),
+            counter("guest_missed_pages_total", "Promoted pages that had lost their frames lately", &|it| {
+                it.missed_pages
+            }),
             counter("guest_demoted_pages_total", "Pages that moved to disks", &|it| it.demoted_pages),
             counter("guest_returned_pages_total", "Pages stored to while they were copies", &|it| it.returned_pages),
             counter("guest_disk_written_bytes_total", "Bytes written to disks", &|it| it.disk_written_bytes),

@@ -14,6 +14,7 @@ use crate::frame_table::FrameTable;
 use crate::guest_engine::GuestEngine;
 use crate::guest_header::{GuestHeader, ensure_fits};
 use crate::guest_layout::GuestLayout;
+use crate::guest_share::{GuestShare, SetBudget, ShareRecord};
 use crate::guest_tie::read_stamp;
 use crate::{DirectPlane, GUEST_KIND, GuestError, Result};
 
@@ -25,6 +26,10 @@ pub struct GuestSpec {
     pub size: u64,
     /// The bytes of the pool that hold its hot pages.
     pub pm_bytes: u64,
+    /// The memory that it may have.
+    pub share: GuestShare,
+    /// The budget of the pool's guests.
+    pub(crate) budget: SetBudget,
     /// The address by which the disk is found again.
     pub address: String,
     /// A random identity of the disk.
@@ -42,6 +47,7 @@ impl GuestSpec {
     pub fn create(&self, pool: &Arc<Pool>, disk: &Arc<dyn Disk>) -> Result<()> {
         let layout = GuestLayout::new(self.size, self.pm_bytes, self.identity)?;
         ensure_fits(&self.address)?;
+        self.share.ensure_possible()?;
         let has = disk.geometry().size;
         if has < layout.disk_bytes() {
             return Err(GuestError::Refused(format!(
@@ -67,7 +73,7 @@ impl GuestSpec {
             SpaceNeed { role: Role::MAP, zone: Zone::Normal, bytes: layout.map_bytes() },
             SpaceNeed { role: Role::DATA, zone: Zone::Super, bytes: layout.data_bytes() },
         ];
-        let attributes = layout.attributes();
+        let attributes = layout.attributes(&ShareRecord { share: self.share, budget: self.budget });
         let new = NewTag { name: &self.name, kind: GUEST_KIND, size: self.size, attributes, needs: &needs };
         let made = pool.with_spare(|| {
             pool.create_tag(&new, |extents| {

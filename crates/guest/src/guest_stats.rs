@@ -14,6 +14,8 @@ pub struct GuestCounts {
     pub free_frames: u64,
     /// Pages that moved from the disk to a frame.
     pub promoted_pages: u64,
+    /// Of these, pages that had lost their frames a short while before: more memory would have kept them.
+    pub missed_pages: u64,
     /// Pages that were stored to while they were copies.
     pub returned_pages: u64,
     /// Pages whose truth became a copy.

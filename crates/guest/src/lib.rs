@@ -30,11 +30,14 @@
 //! Source: "Virtual Persistent Memory" (resident types a to d, promotion on a write fault, book-keeping ahead of the
 //! change, batches, lazy reallocation, CLOCK).
 
+mod budget;
 mod demote;
 mod error;
+mod frame_change;
 mod frame_space;
 mod frame_table;
 mod frame_word;
+mod ghost_pages;
 mod guest_disk;
 mod guest_engine;
 mod guest_header;
@@ -43,6 +46,7 @@ mod guest_region;
 mod guest_requests;
 mod guest_resize;
 mod guest_service;
+mod guest_share;
 mod guest_spec;
 mod guest_stats;
 mod guest_tie;
@@ -56,6 +60,7 @@ mod persist_ranges;
 mod plane;
 mod promote;
 mod run_sizer;
+mod shared_budget;
 mod trap_plane;
 
 use ferrite_pool::TagKind;
@@ -66,8 +71,9 @@ pub use guest_disk::GuestDisk;
 pub use guest_engine::GuestEngine;
 pub use guest_layout::GuestLayout;
 pub use guest_region::GuestRegion;
-pub use guest_requests::{GUEST, GuestDiskPlace, GuestReport, GuestRequest};
+pub use guest_requests::{BudgetReport, GUEST, GuestDiskPlace, GuestReport, GuestRequest, PmRange, ShareReport};
 pub use guest_service::GuestService;
+pub use guest_share::{GuestShare, USUAL_WEIGHT};
 pub use guest_spec::GuestSpec;
 pub use guest_stats::GuestCounts;
 pub use lent_guest::BorrowedGuest;
@@ -85,4 +91,4 @@ pub const GUEST_KIND: TagKind = TagKind::GUEST;
 const RUN_PAGES: u64 = 32;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,6 +1,7 @@
 //! The guests of an open pool. A guest opens when it is first needed; from then on a thread demotes its pages.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Weak};
 use std::thread::{Builder, JoinHandle};
@@ -12,16 +13,18 @@ use ferrite_owner::services::reply;
 use ferrite_owner::{ProgressCall, RunningServices, ServicePool, ServiceRegistry, ServiceReply, machine, space_bytes};
 use ferrite_pool::grant::Process;
 use ferrite_pool::holding::{Lent, TagCounts};
-use ferrite_pool::layout::CHUNK;
+use ferrite_pool::layout::{CHUNK, PAGE};
 use ferrite_pool::{Caller, Failure, FailureKind, Pool, Progress, Tag};
 use parking_lot::Mutex;
 
 use crate::demote::GuestStep;
 use crate::guest_requests::{GuestDiskPlace, GuestReport};
 use crate::guest_resize::resize;
+use crate::guest_share::{GuestShare, ShareRecord, chunks_of};
 use crate::guest_spec::{GuestSpec, disk_address, erase_stamp, truth_bytes};
 use crate::plane::DirectPlane;
-use crate::{GUEST_KIND, GuestCounts, GuestEngine, GuestLayout};
+use crate::shared_budget::{AskedShare, SharedBudget};
+use crate::{GUEST_KIND, GuestCounts, GuestEngine, GuestError, GuestLayout};
 
 /// The time between two steps of a guest that rests.
 pub(crate) const PAUSE: Duration = Duration::from_millis(20);
@@ -34,6 +37,10 @@ pub type DiskOpener = dyn Fn(&str) -> Result<Arc<dyn Disk>, String> + Send + Syn
 /// An open guest, and the thread that demotes its pages.
 pub(crate) struct OpenGuest {
     pub engine: Arc<GuestEngine>,
+    /// The frames that it should have.
+    pub asked: Arc<AtomicU64>,
+    /// The pool had no space for a frame that it should have.
+    pub lacks_space: Arc<AtomicBool>,
     failure: Arc<Mutex<Option<String>>>,
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -43,10 +50,19 @@ impl OpenGuest {
     fn start(engine: Arc<GuestEngine>) -> Result<Arc<Self>, Failure> {
         let failure = Arc::new(Mutex::new(None));
         let (worked, failed) = (Arc::clone(&engine), Arc::clone(&failure));
+        let asked = Arc::new(AtomicU64::new(engine.frames()));
+        let lacks_space = Arc::new(AtomicBool::new(false));
+        let (to, lacks) = (Arc::clone(&asked), Arc::clone(&lacks_space));
         let (stop, stopped) = channel();
         let work = move || {
             loop {
-                let stepped = worked.step();
+                let stepped = worked.step().and_then(|step| {
+                    let followed = worked.follow(to.load(Ordering::Relaxed), CHUNK / PAGE);
+                    let is_full = followed.as_ref().is_err_and(GuestError::is_want_of_space);
+                    lacks.store(is_full, Ordering::Relaxed);
+                    let followed = if is_full { GuestStep::Rests } else { followed? };
+                    Ok(if followed == GuestStep::Rests { step } else { followed })
+                });
                 let pause = match stepped {
                     Ok(GuestStep::Worked) => Duration::ZERO,
                     Ok(GuestStep::Rests) => PAUSE,
@@ -60,7 +76,7 @@ impl OpenGuest {
         };
         let thread = Builder::new().name("guest".into()).spawn(work);
         let thread = thread.map_err(|error| Failure::failed(format!("starting a thread: {error}")))?;
-        Ok(Arc::new(Self { engine, failure, stop: Some(stop), thread: Some(thread) }))
+        Ok(Arc::new(Self { engine, asked, lacks_space, failure, stop: Some(stop), thread: Some(thread) }))
     }
 }
 
@@ -71,22 +87,22 @@ impl Drop for OpenGuest {
     }
 }
 
-/// Returns the bytes of the pool for a guest of `size` bytes, if the user names none: half of what is free, and no more
-/// than the guest has.
-fn usual_pm_bytes(size: u64, free_bytes: u64) -> u64 {
-    (free_bytes / 2 / CHUNK * CHUNK).min(size.next_multiple_of(CHUNK)).max(CHUNK)
+/// Returns true if a client uses `guest`. Its entry and its thread have the engine too.
+pub(crate) fn is_used(guest: &Arc<OpenGuest>) -> bool {
+    Arc::strong_count(guest) > 1 || Arc::strong_count(&guest.engine) > 2
 }
 
 /// The guests of an open pool.
 pub struct OpenGuests {
-    pool: Arc<Pool>,
+    pub(crate) pool: Arc<Pool>,
     registry: Arc<ServiceRegistry>,
     running: Weak<RunningServices>,
     boot_id: [u8; 16],
     /// The reason if no other process may use the memory of the pool directly.
     sees_all: Option<&'static str>,
     opener: Arc<DiskOpener>,
-    open: Mutex<BTreeMap<String, Arc<OpenGuest>>>,
+    pub(crate) open: Mutex<BTreeMap<String, Arc<OpenGuest>>>,
+    pub(crate) shared: Mutex<SharedBudget>,
 }
 
 impl OpenGuests {
@@ -99,15 +115,16 @@ impl OpenGuests {
             sees_all: at.memory.sees_all,
             opener,
             open: Mutex::default(),
+            shared: Mutex::default(),
         }
     }
 
-    fn tags(&self) -> Vec<Arc<Tag>> {
+    pub(crate) fn tags(&self) -> Vec<Arc<Tag>> {
         self.pool.tags().into_iter().filter(|tag| tag.kind == GUEST_KIND).collect()
     }
 
     /// Returns the tag of the guest called `name`.
-    fn tag(&self, name: &str) -> Result<Arc<Tag>, Failure> {
+    pub(crate) fn tag(&self, name: &str) -> Result<Arc<Tag>, Failure> {
         let tag = self.pool.tag(name).map_err(|_| {
             Failure::not_found(format!(
                 "there is no guest called {name:?}: see `ferrite guest list`, or `ferrite guest create` it"
@@ -156,9 +173,13 @@ impl OpenGuests {
     /// Describes the guest in `tag`. Opens nothing.
     pub(crate) fn report(&self, tag: &Tag) -> GuestReport {
         let open = self.open.lock().get(&tag.name).cloned();
+        let share = ShareRecord::read(tag).map_or(GuestShare::fixed(0), |record| record.share);
         GuestReport {
             name: tag.name.clone(),
             size: tag.size,
+            min_bytes: u64::from(share.min) * CHUNK,
+            max_bytes: u64::from(share.max) * CHUNK,
+            weight: share.weight,
             pm_bytes: GuestLayout::read(tag).map_or_else(|_| space_bytes(tag), |layout| layout.data_bytes()),
             disk: disk_address(&self.pool, tag),
             counts: open.as_ref().map(|open| open.engine.counts()).or_else(|| self.lent_counts(tag)),
@@ -185,6 +206,7 @@ impl OpenGuests {
         if !planted!("guest: the owner keeps the guest that it lends open") {
             self.close(name)?;
         }
+        self.fill_up(name)?;
         let Lent { loan, memory, words } =
             self.pool.lend_tag(name, Some(GUEST_KIND), &Process::of(caller, self.boot_id))?;
         Ok(ServiceReply { fds: vec![memory, words], ..reply(&loan)? })
@@ -195,7 +217,7 @@ impl OpenGuests {
         &self,
         name: String,
         size: u64,
-        pm_bytes: Option<u64>,
+        asked: AskedShare,
         place: &GuestDiskPlace,
     ) -> Result<GuestReport, Failure> {
         ferrite_pool::check_name(&name)?;
@@ -209,12 +231,23 @@ impl OpenGuests {
         if place.path.as_os_str() != "" {
             ferrite_pool::ensure_no_member(&place.path)?;
         }
-        let pm_bytes = pm_bytes.unwrap_or_else(|| usual_pm_bytes(size, self.pool.usage().free_bytes));
+        let share = asked.of_new(size)?;
         let identity = machine::random_uuid().map_err(Failure::failed)?;
         let disk = self.open_disk(&place.address)?;
-        let address = place.address.clone();
-        let spec = GuestSpec { name: name.clone(), size, pm_bytes, address, identity, nonce: machine::random() as u16 };
-        spec.create(&self.pool, &disk)?;
+        let (chunks, budget) = self.begin(&name, share)?;
+        let spec = GuestSpec {
+            name: name.clone(),
+            size,
+            pm_bytes: u64::from(chunks) * CHUNK,
+            share,
+            budget,
+            address: place.address.clone(),
+            identity,
+            nonce: machine::random() as u16,
+        };
+        let created = spec.create(&self.pool, &disk);
+        self.shared.lock().coming.remove(&name);
+        created?;
         Ok(self.report(&*self.tag(&name)?))
     }
 
@@ -250,6 +283,7 @@ impl OpenGuests {
         let lease = self.pool.hold(name)?;
         let tag = lease.tag();
         let disk = disk_address(&self.pool, &tag).and_then(|address| (self.opener)(&address).ok());
+        self.spread_budget();
         // The stamp of a disk that is not there stays: it names a guest that no pool has.
         if let Some(disk) = disk {
             erase_stamp(&self.pool, &tag, &*disk)?;
@@ -258,7 +292,7 @@ impl OpenGuests {
     }
 
     /// Closes what other services have of the guest called `name`; refused while a client uses it.
-    fn end_uses(&self, name: &str) -> Result<(), Failure> {
+    pub(crate) fn end_uses(&self, name: &str) -> Result<(), Failure> {
         if let Some(running) = self.running.upgrade() {
             running.iter().try_for_each(|service| service.close_disk(name))?;
         }
@@ -268,6 +302,7 @@ impl OpenGuests {
     /// Changes the bytes of the pool that hold the pages of the guest called `name`.
     pub(crate) fn resize(&self, name: &str, pm_bytes: u64, progress: ProgressCall<'_>) -> Result<GuestReport, Failure> {
         let layout = GuestLayout::read(&*self.tag(name)?)?;
+        self.ensure_minimum(name, chunks_of(pm_bytes)?)?;
         self.end_uses(name)?;
         if pm_bytes < layout.data_bytes() {
             self.flush(name, progress)?;
@@ -280,7 +315,7 @@ impl OpenGuests {
     /// Returns the bytes that the pool alone has of a closed guest; of a damaged one, all that it may have.
     fn alone_bytes(&self, name: &str) -> Result<u64, Failure> {
         match truth_bytes(&self.pool, name) {
-            Err(crate::GuestError::Damaged(_)) => Ok(space_bytes(&*self.tag(name)?)),
+            Err(GuestError::Damaged(_)) => Ok(space_bytes(&*self.tag(name)?)),
             other => Ok(other?),
         }
     }
@@ -301,8 +336,6 @@ impl OpenGuests {
     /// Refuses while a client uses the guest called `name`.
     fn ensure_unused(&self, name: &str) -> Result<(), Failure> {
         let open = self.open.lock();
-        // Its entry here and its thread have the engine.
-        let is_used = |guest: &Arc<OpenGuest>| Arc::strong_count(guest) > 1 || Arc::strong_count(&guest.engine) > 2;
         match open.get(name).is_some_and(is_used) {
             true => Err(Failure::busy(format!("the guest {name:?} is in use: end that first"))),
             false => Ok(()),
@@ -310,7 +343,7 @@ impl OpenGuests {
     }
 
     /// Closes the guest called `name`; refused while a client uses it.
-    fn close(&self, name: &str) -> Result<(), Failure> {
+    pub(crate) fn close(&self, name: &str) -> Result<(), Failure> {
         self.ensure_unused(name)?;
         let known = self.open.lock().remove(name);
         // Ends its thread, outside of the lock.

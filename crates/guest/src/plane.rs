@@ -13,6 +13,8 @@
 //!   returns only after that thread has read the kernel's message.
 //! - VP8. While the pool stands still no page of a program is mapped to a frame (VR9).
 
+use ferrite_memory::{Memory, Span};
+
 /// The mappings of a guest. Pages are numbers within the guest.
 pub trait Plane: Send + Sync {
     /// Returns true if programs store into frames. If not, a fault of any kind shows the page, which stays writable.
@@ -35,6 +37,13 @@ pub trait Plane: Send + Sync {
     /// # Errors
     /// The errors of the memory that is shown.
     fn fill(&self, page: u64, bytes: &[u8]) -> ferrite_memory::Result<()>;
+
+    /// Prepares the mappings of the frames at `runs` of the pool's `memory`, some of which are new. The engine is not
+    /// locked.
+    ///
+    /// # Errors
+    /// The errors of mapping the memory.
+    fn add_frames(&self, memory: &dyn Memory, runs: &[Span]) -> ferrite_memory::Result<()>;
 }
 
 /// No mappings: every access goes through the engine.
@@ -50,6 +59,10 @@ impl Plane for DirectPlane {
     fn stage_all(&self) {}
 
     fn fill(&self, _page: u64, _bytes: &[u8]) -> ferrite_memory::Result<()> {
+        Ok(())
+    }
+
+    fn add_frames(&self, _memory: &dyn Memory, _runs: &[Span]) -> ferrite_memory::Result<()> {
         Ok(())
     }
 }

@@ -73,7 +73,7 @@ impl GuestEngine {
             return Ok(true);
         }
         // A run of a few frames would evict itself.
-        let most = most.min((state.frames.len() as u64 / 4).max(1));
+        let most = most.min((state.frames.usable() as u64 / 4).max(1));
         let is_on_disk = |page: &u64| state.frames.frame_of(*page).is_none() && !state.busy.contains(page);
         let end = (first + most).min(self.space.layout.pages());
         let wanted: Vec<u64> = (first..end).take_while(is_on_disk).collect();
@@ -118,6 +118,7 @@ impl GuestEngine {
         }
         words.iter().for_each(|(frame, content)| state.frames.set(*frame, *content));
         state.counts.promoted_pages += pages.len() as u64;
+        state.counts.missed_pages += pages.iter().filter(|(one, _)| state.ghosts.take(one.page)).count() as u64;
         Ok(map())
     }
 
@@ -152,7 +153,7 @@ impl GuestEngine {
 
     /// Returns the pages of one step of a write: a few of a small guest, so that it always finds frames.
     fn most_pages(&self) -> u64 {
-        RUN_PAGES.min((self.space.layout.frames / 4).max(1))
+        RUN_PAGES.min((self.lock_reader().frames.usable() as u64 / 4).max(1))
     }
 
     fn write_run(&self, at: u64, from: &[u8]) -> Result<()> {

@@ -1,10 +1,10 @@
 //! The plane of a program whose own stores go to frames: a region of this process.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use ferrite_memory::{RegionPlace, Span, TrapRegion, planted};
-use ferrite_pool::layout::PAGE;
+use ferrite_memory::{Memory, RegionPlace, Span, TrapRegion, planted};
+use ferrite_pool::layout::{CHUNK, PAGE};
 use parking_lot::Mutex;
 
 use crate::Result;
@@ -14,6 +14,8 @@ use crate::plane::Plane;
 /// The region of a guest in this process. Nothing but the program writes to the guest while it is mapped.
 pub struct TrapPlane {
     region: Arc<TrapRegion>,
+    /// The addresses of the chunks that the region can show.
+    sources: Mutex<HashSet<u64>>,
     mapped: Mutex<MappedPages>,
     /// The number of mappings that the region may have (VP6).
     mappings_max: usize,
@@ -25,11 +27,10 @@ impl TrapPlane {
     /// # Errors
     /// The errors of [`TrapRegion`].
     pub(crate) fn new(space: &FrameSpace, place: Option<RegionPlace>, mappings_max: usize) -> Result<Self> {
-        let mut region = TrapRegion::at(place, space.layout.size)?;
-        for run in joined(space.frame_runs().collect()) {
-            region.add_source(run, space.memory().share(run)?)?;
-        }
-        Ok(Self { region: Arc::new(region), mapped: Mutex::default(), mappings_max })
+        let region = Arc::new(TrapRegion::at(place, space.layout.size)?);
+        let plane = Self { region, sources: Mutex::default(), mapped: Mutex::default(), mappings_max };
+        plane.add_frames(space.memory(), &space.frame_runs())?;
+        Ok(plane)
     }
 
     /// Returns the region.
@@ -38,10 +39,15 @@ impl TrapPlane {
     }
 }
 
-/// Returns `runs` in the order of their addresses, each joined with its neighbours: pages that are mapped at once may cross
-/// from one run to the next.
-fn joined(mut runs: Vec<Span>) -> Vec<Span> {
-    runs.sort_by_key(|run| run.at);
+/// Returns the addresses of the chunks of `run`.
+fn chunks(run: Span) -> impl Iterator<Item = u64> {
+    (run.at..run.at + run.len).step_by(CHUNK as usize)
+}
+
+/// Returns the runs of the chunks at the addresses `chunks`.
+fn joined(mut chunks: Vec<u64>) -> Vec<Span> {
+    chunks.sort_unstable();
+    let mut runs: Vec<Span> = chunks.into_iter().map(|at| Span::new(at, CHUNK)).collect();
     runs.dedup_by(|next, run| {
         let is_neighbour = run.at + run.len == next.at;
         run.len += if is_neighbour { next.len } else { 0 };
@@ -62,7 +68,10 @@ impl Plane for TrapPlane {
     fn map(&self, pages: &[(u64, u64)]) -> bool {
         let mut mapped = self.mapped.lock();
         mapped.was_used = true;
-        for run in pages.chunk_by(|one, next| (one.0 + 1, one.1 + PAGE) == *next) {
+        // Frames of different chunks may be parts of different sources.
+        let follows =
+            |one: &(u64, u64), next: &(u64, u64)| (one.0 + 1, one.1 + PAGE) == *next && !next.1.is_multiple_of(CHUNK);
+        for run in pages.chunk_by(follows) {
             let span = Span::new(run[0].0 * PAGE, run.len() as u64 * PAGE);
             let before = mapped.clone_run(run);
             let seams = mapped.seams;
@@ -99,6 +108,16 @@ impl Plane for TrapPlane {
 
     fn fill(&self, page: u64, bytes: &[u8]) -> ferrite_memory::Result<()> {
         self.region.fill(page * PAGE, bytes)
+    }
+
+    fn add_frames(&self, memory: &dyn Memory, runs: &[Span]) -> ferrite_memory::Result<()> {
+        let mut sources = self.sources.lock();
+        let is_new = |at: &u64| !sources.contains(at);
+        for run in joined(runs.iter().copied().flat_map(chunks).filter(is_new).collect()) {
+            self.region.add_source(run, memory.share(run)?)?;
+            sources.extend(chunks(run));
+        }
+        Ok(())
     }
 }
 

@@ -1,5 +1,6 @@
 //! `ferrite guest`.
 
+mod guest_budget;
 mod guest_run;
 mod new_guest;
 
@@ -13,6 +14,7 @@ use crate::outcome::{Failure, Outcome};
 use crate::pool_argument::InPool;
 use crate::size;
 
+use guest_budget::{ChangedGuest, GuestBudget, parse_range};
 use guest_run::{GuestArguments, GuestRun};
 use new_guest::NewGuest;
 
@@ -32,9 +34,16 @@ pub enum Guest {
     Stat(OneGuest),
     /// Write all pages that are newer than the disk to it; the disk then is the guest's image. Ctrl-C loses nothing
     Flush(OneGuest),
-    /// Change how much of the pool a guest has; durable when it returns, refused while a client uses the guest
+    Set(ChangedGuest),
+    Budget(GuestBudget),
+    /// Flush a guest that no client uses, and close it: its memory is for other guests. Any use opens it again
     ///
-    /// A guest that gets less is flushed first. Its bytes stay the same.
+    /// It keeps its memory until a guest in use wants it, and then one chunk of 2M. When a client comes back the guest
+    /// gets its minimum again before others get more. Ctrl-C loses nothing.
+    Detach(OneGuest),
+    /// Change how much of the pool a guest always has; durable when it returns, refused while a client uses the guest
+    ///
+    /// A guest that gets less is flushed first. Its bytes stay the same. `ferrite guest set` does this in use.
     Resize(ResizedGuest),
     Run(GuestRun),
     Arguments(GuestArguments),
@@ -95,6 +104,12 @@ impl Guest {
                 let guest: GuestReport = command_pool::ask(&pool.path()?, GuestRequest::Flush { name }, None)?;
                 print(json, &guest, show_counts)
             }
+            Self::Set(changed) => changed.run(),
+            Self::Budget(budget) => budget.run(),
+            Self::Detach(OneGuest { guest: InPool { pool, words: GuestName { name } }, json }) => {
+                let guest: GuestReport = command_pool::ask(&pool.path()?, GuestRequest::Detach { name }, None)?;
+                print(json, &guest, show_guest)
+            }
             Self::Resize(ResizedGuest { guest: InPool { pool, words: GuestName { name } }, pm, json }) => {
                 let missing = || Failure::Usage("the new size is missing: --pm BYTES".into());
                 let request = GuestRequest::Resize { name, pm_bytes: pm.ok_or_else(missing)? };
@@ -115,8 +130,15 @@ fn show_guest(guest: &GuestReport) -> String {
     let disk = guest.disk.as_deref().unwrap_or("a disk whose address is damaged");
     let why = guest.why.as_ref().map_or_else(String::new, |why| format!("  waits for its disk: {why}\n"));
     let user = guest.pid.map_or_else(String::new, |pid| format!("  mapped by process {pid}\n"));
+    let range = match guest.min_bytes == guest.max_bytes {
+        true => String::new(),
+        false => {
+            let [min, max] = [guest.min_bytes, guest.max_bytes].map(size::show);
+            format!(" ({min} to {max}, weight {})", guest.weight)
+        }
+    };
     format!(
-        "{:<20} {}, {} in the pool, on {disk}\n{user}{why}",
+        "{:<20} {}, {} in the pool{range}, on {disk}\n{user}{why}",
         guest.name,
         size::show(guest.size),
         size::show(guest.pm_bytes)
@@ -134,8 +156,9 @@ fn show_counts(guest: &GuestReport) -> String {
         pages(counts.free_frames)
     );
     let moves = format!(
-        "  moved: {} to the pool, {} to the disk, {} stored to again in time, {} given to other pages\n",
+        "  moved: {} to the pool, {} of it lately dropped, {} to the disk, {} stored to again in time, {} given to other pages\n",
         pages(counts.promoted_pages),
+        pages(counts.missed_pages),
         pages(counts.demoted_pages),
         pages(counts.returned_pages),
         pages(counts.reclaimed_pages)

@@ -181,9 +181,26 @@ pub const ALL: &[(&str, &[&str])] = &[
         "ferrite guest create",
         &[
             "ferrite guest create /mnt/pmem/pool g --size 64G --pm 8G --disk /mnt/ssd/g.img",
+            "ferrite guest create pool h --size 64G --pm 1G..16G --disk h.img  # as much as others leave",
             "ferrite guest create pool old --size 10G --disk old.img       # an image of 10G becomes a guest",
         ],
     ),
+    (
+        "ferrite guest set",
+        &[
+            "ferrite guest set g --pm 1G..8G",
+            "ferrite guest set /mnt/pmem/pool g --weight 300   # three times the usual one",
+        ],
+    ),
+    (
+        "ferrite guest budget",
+        &[
+            "ferrite guest budget",
+            "ferrite guest budget /mnt/pmem/pool --set 16G",
+            "ferrite guest budget pool --set auto          # half of what is free beside the guests",
+        ],
+    ),
+    ("ferrite guest detach", &["ferrite guest detach g", "ferrite guest detach /mnt/pmem/pool g --json"]),
     ("ferrite guest list", &["ferrite guest list", "ferrite guest list /mnt/pmem/pool --json"]),
     ("ferrite guest stat", &["ferrite guest stat g", "ferrite guest stat /mnt/pmem/pool g --json"]),
     ("ferrite guest flush", &["ferrite guest flush g"]),

@@ -1,4 +1,5 @@
 use ferrite_crash::{LyingMemory, Model};
+use ferrite_memory::Memory;
 
 use super::*;
 use crate::tests::guest_rig::{GuestShape, space};
@@ -6,6 +7,7 @@ use crate::tests::guest_rig::{GuestShape, space};
 fn table(frames: u64) -> FrameTable {
     let shape = GuestShape { frames, ..GuestShape::default() };
     let memory = std::sync::Arc::new(LyingMemory::new(shape.memory_bytes(), Model::MAPPED));
+    memory.store_word(shape.tag_at(), frames);
     FrameTable::recover(&space(memory, shape)).expect("zeros are free frames")
 }
 

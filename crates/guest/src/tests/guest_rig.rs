@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use ferrite_crash::{Crash, LyingDisk, LyingMemory, Model, World};
 use ferrite_disk::{Access, Disk, Geometry};
 use ferrite_memory::{Memory, Span};
+use ferrite_pool::holding::RoleSpace;
 use ferrite_pool::layout::PAGE;
 use ferrite_pool::tie::Generation;
 use ferrite_pool::{Extent, Freeze, Role, Stream, Zone};
@@ -20,6 +21,8 @@ use crate::*;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GuestShape {
     pub frames: u64,
+    /// Frames that the memory has room for.
+    pub frames_max: u64,
     pub pages: u64,
     pub model: Model,
     /// Another process owns the pool.
@@ -28,7 +31,7 @@ pub(crate) struct GuestShape {
 
 impl Default for GuestShape {
     fn default() -> Self {
-        Self { frames: 4, pages: 8, model: Model::MAPPED, is_lent: false }
+        Self { frames: 4, frames_max: 6, pages: 8, model: Model::MAPPED, is_lent: false }
     }
 }
 
@@ -37,13 +40,21 @@ impl GuestShape {
         GuestLayout { size: self.pages * PAGE, frames: self.frames, identity: [9; 16] }
     }
 
+    /// Returns the bytes of the words, the frames, and a page whose first word is the number of frames: the tag.
     pub fn memory_bytes(self) -> u64 {
-        self.layout().map_bytes() + self.frames * PAGE
+        self.tag_at() + PAGE
+    }
+
+    /// Returns the place of the number of frames.
+    pub fn tag_at(self) -> u64 {
+        self.layout().map_bytes() + self.frames_max.max(self.frames) * PAGE
     }
 
     /// Returns a world with a new guest. The first word of each page of the disk names the page.
     pub fn world(self) -> World {
         let memory = Arc::new(LyingMemory::new(self.memory_bytes(), self.model));
+        memory.store_word(self.tag_at(), self.frames);
+        memory.flush(Span::new(self.tag_at(), 8));
         space(Arc::clone(&memory), self).header().store_new(Generation::first(1), "disk");
         memory.barrier().expect("nothing fails yet");
         let size = self.layout().disk_bytes();
@@ -83,17 +94,21 @@ impl GuestShape {
 
 /// Returns the space of a guest at the start of `memory`.
 pub(crate) fn space(memory: Arc<LyingMemory>, shape: GuestShape) -> FrameSpace {
-    let layout = shape.layout();
-    let map_pages = layout.map_bytes() / PAGE;
-    let extent = |role, page, pages: u64| Extent { page, pages: pages as u32, role, zone: Zone::Normal };
-    let extents = [extent(Role::MAP, 0, map_pages), extent(Role::DATA, map_pages, layout.frames)];
-    let [map, data] = [Role::MAP, Role::DATA].map(|role| Stream::new(&extents, role));
-    FrameSpace::new(Box::new(RigStore { memory, is_lent: shape.is_lent }), layout, data, map)
+    let layout = GuestLayout { frames: memory.load_word(shape.tag_at()), ..shape.layout() };
+    FrameSpace::new(Box::new(RigStore { memory, shape }), layout)
 }
 
 struct RigStore {
     memory: Arc<LyingMemory>,
-    is_lent: bool,
+    shape: GuestShape,
+}
+
+impl RigStore {
+    fn set_frames(&self, frames: u64) -> ferrite_pool::Result<()> {
+        self.memory.store_word(self.shape.tag_at(), frames);
+        self.memory.flush(Span::new(self.shape.tag_at(), 8));
+        self.drain()
+    }
 }
 
 impl GuestStore for RigStore {
@@ -112,7 +127,29 @@ impl GuestStore for RigStore {
     fn register_freezer(&self, _engine: Weak<dyn Freeze>) {}
 
     fn sees_copies(&self) -> bool {
-        !self.is_lent
+        !self.shape.is_lent
+    }
+
+    fn stream(&self, role: Role) -> Stream {
+        let map_pages = self.shape.layout().map_bytes() / PAGE;
+        let (page, pages) = match role {
+            Role::MAP => (0, map_pages),
+            _ => (map_pages, self.memory.load_word(self.shape.tag_at())),
+        };
+        Stream::new(&[Extent { page, pages: pages as u32, role, zone: Zone::Normal }], role)
+    }
+
+    fn widen(&self, parts: &[RoleSpace]) -> ferrite_pool::Result<()> {
+        let data = parts.iter().find(|part| part.role == Role::DATA).expect("frames");
+        self.set_frames(data.bytes / PAGE)
+    }
+
+    fn narrow(&self, _role: Role, bytes: u64) -> ferrite_pool::Result<()> {
+        self.set_frames(bytes / PAGE)
+    }
+
+    fn set_attributes(&self, _attributes: [u8; 64]) -> ferrite_pool::Result<()> {
+        Ok(())
     }
 }
 
@@ -156,6 +193,10 @@ impl Plane for SharedTable {
 
     fn fill(&self, page: u64, bytes: &[u8]) -> ferrite_memory::Result<()> {
         self.0.pages.lock().insert(page, Mapping::Shown(bytes.to_vec()));
+        Ok(())
+    }
+
+    fn add_frames(&self, _memory: &dyn Memory, _runs: &[Span]) -> ferrite_memory::Result<()> {
         Ok(())
     }
 }

@@ -16,7 +16,7 @@ use ferrite_pool::layout::{CHUNK, PAGE};
 use ferrite_pool::{Failure, FailureKind};
 
 use super::region_rig::{PAGES, RegionFolder, has_regions, load, store};
-use crate::{BorrowedGuest, GuestDiskPlace, GuestError, GuestRegion, GuestReport, GuestRequest, GuestService};
+use crate::{BorrowedGuest, GuestDiskPlace, GuestError, GuestRegion, GuestReport, GuestRequest, GuestService, PmRange};
 
 /// A pool on tmpfs and the file of a guest's disk.
 pub(crate) struct LentRig(pub RegionFolder);
@@ -30,7 +30,8 @@ impl LentRig {
         let owner = rig.own();
         let disk = GuestDiskPlace { address: rig.disk_path().display().to_string(), path: PathBuf::new() };
         let size = PAGES * PAGE;
-        let create = GuestRequest::Create { name: "g".into(), size, pm_bytes: Some(CHUNK), disk };
+        let create =
+            GuestRequest::Create { name: "g".into(), size, pm: Some(PmRange::fixed(CHUNK)), weight: None, disk };
         ask(&owner, &create).expect("created");
         (rig, owner)
     }
@@ -205,4 +206,31 @@ fn canary_vg2_a_lease_that_ends_with_its_owner_is_caught() {
 #[test]
 fn canary_vg3_a_grant_that_stays_is_caught() {
     assert!(!has_regions() || outlive(Some("owner: only the lender ends a grant")).is_err());
+}
+
+/// VB4, VB5: a guest has its minimum when it is lent, keeps its memory while it is, and follows its share afterwards.
+#[test]
+fn vb4_vb5_a_lent_guest_has_its_minimum_and_keeps_its_memory() {
+    if !has_regions() {
+        return;
+    }
+    let (rig, owner) = LentRig::new();
+    let set = |chunks| {
+        let pm = Some(PmRange::fixed(chunks * CHUNK));
+        ask(&owner, &GuestRequest::Set { name: "g".into(), pm, weight: None }).expect("set")
+    };
+    set(2);
+    let region = rig.borrow().expect("lent");
+    assert_eq!(region.engine().frames(), 2 * CHUNK / PAGE);
+    (0..2 * CHUNK / PAGE).for_each(|page| store(region.region(), page, page + 7));
+    assert_eq!(set(1).pm_bytes, 2 * CHUNK);
+    drop(region);
+    let report = || ask(&owner, &stat()).expect("described");
+    let start = std::time::Instant::now();
+    while report().pm_bytes > CHUNK {
+        assert!(start.elapsed().as_secs() < 60, "{:?}", report());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let region = rig.borrow().expect("lent");
+    (0..2 * CHUNK / PAGE).for_each(|page| assert_eq!(load(region.region(), page), page + 7));
 }

@@ -11,8 +11,9 @@ use ferrite_pool::check::{PoolCheckReport, TagOwners, check};
 use ferrite_pool::layout::{CHUNK, PAGE, POOL_BYTES_MIN};
 use ferrite_pool::{Format, Pool, Role, Stream};
 
+use crate::guest_share::{SetBudget, ShareRecord};
 use crate::guest_spec::disk_address;
-use crate::{DirectPlane, GuestDisk, GuestEngine, GuestError, GuestService, GuestSpec, GuestStep};
+use crate::{DirectPlane, GuestDisk, GuestEngine, GuestError, GuestService, GuestShare, GuestSpec, GuestStep};
 
 const BOOT: [u8; 16] = [7; 16];
 const SIZE: u64 = 4 << 20;
@@ -48,7 +49,16 @@ fn disk_of(world: &World) -> Arc<dyn Disk> {
 
 fn spec() -> GuestSpec {
     let address = "/mnt/g.img".into();
-    GuestSpec { name: "g".into(), size: SIZE, pm_bytes: CHUNK, address, identity: [9; 16], nonce: 3 }
+    GuestSpec {
+        name: "g".into(),
+        size: SIZE,
+        pm_bytes: CHUNK,
+        share: GuestShare { min: 1, max: 2, weight: 50 },
+        budget: SetBudget { number: 1, chunks: 3 },
+        address,
+        identity: [9; 16],
+        nonce: 3,
+    }
 }
 
 pub(crate) fn open(pool: &Arc<Pool>, world: &World) -> GuestDisk {
@@ -154,8 +164,8 @@ fn vr1_a_crash_of_the_creation_leaves_a_guest_or_nothing() {
     }
 }
 
-fn golden() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/guest-v1.lines")
+fn golden(version: u32) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../testdata/guest-v{version}.lines"))
 }
 
 /// Appends the lines of 64 bytes of `image` that are not zeros: each with its place, and how often it is repeated.
@@ -190,20 +200,33 @@ fn decode(text: &str) -> Vec<Vec<u8>> {
     images
 }
 
-/// `FERRITE_GOLDEN=write cargo test -p ferrite-guest golden` rewrites it, which only a new format version may require.
-#[test]
-fn golden_guest_of_version_1_opens_and_has_all_it_had() {
-    if std::env::var("FERRITE_GOLDEN").is_ok_and(|value| value == "write") {
-        let (world, mut text) = (make(), String::new());
-        encode(&mut text, "pool", &world.memory().snapshot());
-        encode(&mut text, "disk", &world.disk(0).snapshot());
-        std::fs::write(golden(), text).expect("written");
-    }
-    let images = decode(&std::fs::read_to_string(golden()).expect("the image is kept"));
+/// Checks that the image of `version` opens, has all it had, and has the share `min`..`max`.
+fn ensure_golden(version: u32, share: GuestShare) {
+    let images = decode(&std::fs::read_to_string(golden(version)).expect("the image is kept"));
     let memory = LyingMemory::from_image(&images[0], Model::MAPPED);
     let disk = LyingDisk::from_image(geometry(images[1].len() as u64), &images[1]);
     let world = World::new(memory, [disk]);
     world.memory().keep_trace(false);
     assert!(checked(&world).findings.is_empty());
+    let tag = pool_of(&world).tag("g").expect("there");
+    assert_eq!(ShareRecord::read(&tag).map(|record| record.share), Some(share));
     ensure_made(&world);
+}
+
+/// A guest of version 1 has a fixed share.
+#[test]
+fn golden_guest_of_version_1_opens_and_has_all_it_had() {
+    ensure_golden(1, GuestShare::fixed(1));
+}
+
+/// `FERRITE_GOLDEN=write cargo test -p ferrite-guest golden` rewrites it, which only a new format version may require.
+#[test]
+fn golden_guest_of_version_2_opens_and_has_all_it_had() {
+    if std::env::var("FERRITE_GOLDEN").is_ok_and(|value| value == "write") {
+        let (world, mut text) = (make(), String::new());
+        encode(&mut text, "pool", &world.memory().snapshot());
+        encode(&mut text, "disk", &world.disk(0).snapshot());
+        std::fs::write(golden(2), text).expect("written");
+    }
+    ensure_golden(2, spec().share);
 }

@@ -11,7 +11,8 @@ use ferrite_pool::layout::{CHUNK, PAGE, POOL_BYTES_MIN};
 use ferrite_pool::{Format, Pool};
 
 use crate::guest_region::RegionFaults;
-use crate::{GuestError, GuestSpec};
+use crate::guest_share::SetBudget;
+use crate::{GuestError, GuestShare, GuestSpec};
 
 pub(crate) const PAGES: u64 = 2048;
 const BOOT: [u8; 16] = [7; 16];
@@ -49,6 +50,8 @@ impl RegionFolder {
             name: "g".into(),
             size: PAGES * PAGE,
             pm_bytes: CHUNK,
+            share: GuestShare::fixed(1),
+            budget: SetBudget::default(),
             address: "disk".into(),
             identity: [9; 16],
             nonce: 3,

@@ -16,19 +16,19 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{GUEST, GuestDiskPlace, GuestReport, GuestRequest, GuestService};
+use crate::{GUEST, GuestDiskPlace, GuestReport, GuestRequest, GuestService, PmRange};
 
 const SIZE: u64 = 8 << 20;
 
 /// A pool in a file, and disks in memory by address. They stay when the pool is closed.
-struct ServedGuests {
+pub(crate) struct ServedGuests {
     _folder: tempfile::TempDir,
     path: PathBuf,
     disks: Arc<Mutex<BTreeMap<String, Arc<RamDisk>>>>,
 }
 
 impl ServedGuests {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("pool");
         let file = File::options().read(true).write(true).create_new(true).open(&path).expect("a file");
@@ -41,7 +41,7 @@ impl ServedGuests {
         Self { _folder: folder, path, disks: Arc::new(Mutex::new(disks.into())) }
     }
 
-    fn open(&self) -> PoolAccess {
+    pub(crate) fn open(&self) -> PoolAccess {
         let disks = Arc::clone(&self.disks);
         let opener = move |address: &str| match disks.lock().get(address) {
             Some(disk) => Ok(Arc::clone(disk) as Arc<dyn Disk>),
@@ -54,32 +54,32 @@ impl ServedGuests {
 
 fn create(name: &str, disk: &str) -> GuestRequest {
     let disk = GuestDiskPlace { address: disk.into(), path: PathBuf::new() };
-    GuestRequest::Create { name: name.into(), size: SIZE, pm_bytes: Some(2 * CHUNK), disk }
+    GuestRequest::Create { name: name.into(), size: SIZE, pm: Some(PmRange::fixed(2 * CHUNK)), weight: None, disk }
 }
 
-fn ask<T: DeserializeOwned>(access: &mut PoolAccess, request: &impl TypedRequest) -> T {
+pub(crate) fn ask<T: DeserializeOwned>(access: &mut PoolAccess, request: &impl TypedRequest) -> T {
     let reply = access.call(ServiceRequest::of(request), &mut |_| true).expect("answered");
     serde_json::from_value(reply.value).expect("understood")
 }
 
-fn refused(access: &mut PoolAccess, request: &GuestRequest) -> Failure {
+pub(crate) fn refused(access: &mut PoolAccess, request: &GuestRequest) -> Failure {
     match access.call(ServiceRequest::of(request), &mut |_| true) {
         Err(Error::Failed(failure)) => failure,
         other => panic!("{:?}", other.map(|reply| reply.value)),
     }
 }
 
-fn disk(access: &PoolAccess, name: &str) -> Arc<dyn Disk> {
+pub(crate) fn disk(access: &PoolAccess, name: &str) -> Arc<dyn Disk> {
     let owner = access.owner().expect("this process owns the pool");
     owner.running().open_disk(owner.pool(), name).expect("a service has it").expect("it opens")
 }
 
-fn close(access: PoolAccess) {
+pub(crate) fn close(access: PoolAccess) {
     let PoolAccess::Owner(owner) = access else { panic!("another process owns it") };
     assert!(Arc::into_inner(owner).expect("alone").close().expect("it closes"), "in order");
 }
 
-fn block(disk: &dyn Disk, page: u64) -> u8 {
+pub(crate) fn block(disk: &dyn Disk, page: u64) -> u8 {
     let mut bytes = [0; PAGE as usize];
     disk.read(page * PAGE, &mut bytes).expect("read");
     assert!(bytes.iter().all(|byte| *byte == bytes[0]));

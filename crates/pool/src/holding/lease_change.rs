@@ -32,7 +32,7 @@ impl TagLease {
 
     fn own_pool(&self) -> Result<&Pool> {
         match &self.ground {
-            LeaseGround::Own(pool) => Ok(pool),
+            LeaseGround::Own { pool, .. } => Ok(pool),
             LeaseGround::Lent { .. } => {
                 Err(Error::Busy(format!("tag {:?} is lent: only the pool's owner does that", self.tag().name)))
             }

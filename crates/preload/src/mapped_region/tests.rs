@@ -5,7 +5,7 @@ use std::ptr;
 use std::sync::Arc;
 
 use ferrite_disk::{Disk, FileDisk, FileDiskOptions};
-use ferrite_guest::{GuestDiskPlace, GuestRequest, GuestService};
+use ferrite_guest::{GuestDiskPlace, GuestRequest, GuestService, PmRange};
 use ferrite_memory::planted::plant;
 use ferrite_memory::{Guard, MapOptions, Mapped, TrapRegion};
 use ferrite_owner::{PoolAccess, PoolOwner, ServiceRegistry, ServiceRequest, machine};
@@ -51,8 +51,8 @@ impl RegionRig {
         let access = PoolAccess::open(&at("pool"), &registry, Some(Guard::None)).expect("it opens");
         let PoolAccess::Owner(owner) = access else { panic!("another process owns it") };
         let disk = GuestDiskPlace { address: at("disk").display().to_string(), path: PathBuf::new() };
-        let pm_bytes = Some(CHUNK);
-        let create = GuestRequest::Create { name: "g".into(), size: SIZE as u64, pm_bytes, disk };
+        let pm = Some(PmRange::fixed(CHUNK));
+        let create = GuestRequest::Create { name: "g".into(), size: SIZE as u64, pm, weight: None, disk };
         owner.call(ServiceRequest::of(&create), &mut |_| true).expect("created");
         let file = made("region", SIZE as u64);
         let id = known_files::id_of(file.as_raw_fd()).expect("described");

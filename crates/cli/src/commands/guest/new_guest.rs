@@ -6,12 +6,12 @@ use std::path::Path;
 
 use clap::Args;
 use ferrite_cache::MemberAddress;
-use ferrite_guest::{GuestDiskPlace, GuestReport, GuestRequest};
+use ferrite_guest::{GuestDiskPlace, GuestReport, GuestRequest, PmRange};
 use ferrite_owner::paths::quoted;
 use ferrite_pool::disk_stamp::DISK_STAMP_BYTES;
 use rustix::fs::{FallocateFlags, fallocate};
 
-use super::{GuestName, show_guest};
+use super::{GuestName, parse_range, show_guest};
 use crate::command_pool;
 use crate::commands::{cache, print};
 use crate::outcome::Outcome;
@@ -28,9 +28,14 @@ pub struct NewGuest {
     /// The disk, 8 KiB larger than the guest: a file, a block device or an NBD export. Its content becomes the guest's
     #[arg(long, value_name = "DISK", value_parser = cache::member)]
     disk: MemberAddress,
-    /// The bytes of the pool for hot pages, a multiple of 2M [default: half of what is free]
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
-    pm: Option<u64>,
+    /// Its memory in the pool, least in use and most: 64M..1G, or one size for both [default: 2M to the guest's size]
+    ///
+    /// Multiples of 2M. Between the two guests share the pool's memory: see `ferrite guest budget`.
+    #[arg(long, value_name = "MIN..MAX", value_parser = parse_range)]
+    pm: Option<PmRange>,
+    /// Its weight beside other guests that want memory: 1 to 10000 [default: 100]
+    #[arg(long, value_name = "WEIGHT", value_parser = size::whole::<u32>)]
+    weight: Option<u32>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -39,12 +44,12 @@ pub struct NewGuest {
 impl NewGuest {
     /// Makes the guest.
     pub fn run(self) -> Outcome {
-        let Self { guest: InPool { pool, words: GuestName { name } }, size, disk, pm, json } = self;
+        let Self { guest: InPool { pool, words: GuestName { name } }, size, disk, pm, weight, json } = self;
         let pool = pool.path()?;
         let file = DiskFile::prepare(&disk.path, size)?;
         let MemberAddress { address, path } = disk;
         let disk = GuestDiskPlace { address, path: path.clone() };
-        let request = GuestRequest::Create { name, size, pm_bytes: pm, disk };
+        let request = GuestRequest::Create { name, size, pm, weight, disk };
         let made: Outcome<GuestReport> = command_pool::ask(&pool, request, None);
         let made = made.inspect_err(|_| file.undo(&path, size))?;
         print(json, &made, |made| {

@@ -1,0 +1,82 @@
+//! Frames join and leave a guest while it is in use.
+//!
+//! ```text
+//!   more frames    transaction: the tag has the space, words of zeros -- frames are free
+//!   fewer frames   frames are retired -- their truths are demoted -- words of their copies: 0, fence
+//!                  -- transaction: the tag has less space
+//! ```
+//!
+//! VB1 and VB2 of `budget` hold at each step.
+
+use ferrite_memory::planted;
+
+use crate::Result;
+use crate::demote::{BATCH_PAGES, GuestStep};
+use crate::frame_word::FrameContent;
+use crate::guest_engine::{EngineState, GuestEngine};
+
+impl GuestEngine {
+    /// Returns the number of frames.
+    pub fn frames(&self) -> u64 {
+        self.lock_reader().frames.len() as u64
+    }
+
+    /// Brings the guest closer to `frames` frames: adds all that it lacks, or demotes a batch of the last `part` ones,
+    /// or frees their space if they have no pages. Durable on return. One thread at a time calls this.
+    ///
+    /// # Errors
+    /// The errors of the pool and the disk. The guest keeps every page and can be used.
+    pub(crate) fn follow(&self, frames: u64, part: u64) -> Result<GuestStep> {
+        let (has, usable) = {
+            let state = self.lock_reader();
+            (state.frames.len() as u64, state.frames.usable() as u64)
+        };
+        if frames >= has {
+            if frames == usable {
+                return Ok(GuestStep::Rests);
+            }
+            if frames > has {
+                self.space.widen(frames)?;
+                self.plane.add_frames(self.space.memory(), &self.space.frame_runs())?;
+            }
+            self.lock().frames.grow(frames as u32);
+            return Ok(GuestStep::Worked);
+        }
+        self.shrink(has.saturating_sub(part).max(frames))
+    }
+
+    /// Demotes a batch of the truths in the frames from `first` on, or removes these frames.
+    fn shrink(&self, first: u64) -> Result<GuestStep> {
+        let mut truths = {
+            let mut state = self.lock();
+            self.space.check()?;
+            state.frames.retire(first as u32);
+            self.free_retired(&mut state)?;
+            state.frames.retired_truths()
+        };
+        truths.truncate(BATCH_PAGES);
+        if !truths.is_empty() && !planted!("guest: a chunk leaves with its truths") {
+            let _one = self.batch.lock();
+            let chosen = self.lock_tied()?.frames.leave(&truths);
+            self.demote(&chosen)?;
+            return Ok(GuestStep::Worked);
+        }
+        if truths.is_empty() && !self.lock().frames.is_retired() {
+            return Ok(GuestStep::Rests);
+        }
+        self.space.narrow(first)?;
+        self.lock().frames.truncate();
+        Ok(GuestStep::Worked)
+    }
+
+    /// Makes the copies in retired frames free.
+    pub(crate) fn free_retired(&self, state: &mut EngineState) -> Result<()> {
+        let copies = state.frames.retired_copies();
+        if !planted!("guest: a chunk leaves under its words") {
+            let words: Vec<_> = copies.iter().map(|frame| (*frame, FrameContent::Free)).collect();
+            self.space.persist_words(&words)?;
+        }
+        copies.iter().for_each(|frame| state.drop_copy(*frame));
+        Ok(())
+    }
+}

@@ -1,0 +1,121 @@
+//! Guests of one pool that share its memory, through the service.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use ferrite_disk::Access;
+use ferrite_memory::planted::plant;
+use ferrite_owner::PoolAccess;
+use ferrite_pool::TagChange;
+use ferrite_pool::layout::{CHUNK, PAGE};
+
+use super::service::{ServedGuests, ask, block, close, disk, refused};
+use crate::guest_share::{SetBudget, ShareRecord};
+use crate::{BudgetReport, GuestDiskPlace, GuestLayout, GuestReport, GuestRequest, PmRange};
+
+const PAGES: u64 = 2048;
+
+fn range(min: u64, max: u64) -> PmRange {
+    PmRange { min_bytes: min * CHUNK, max_bytes: max * CHUNK }
+}
+
+fn create(access: &mut PoolAccess, name: &str, place: &str) -> GuestReport {
+    let place = GuestDiskPlace { address: place.into(), path: PathBuf::new() };
+    let pm = Some(range(1, 4));
+    ask(access, &GuestRequest::Create { name: name.into(), size: PAGES * PAGE, pm, weight: None, disk: place })
+}
+
+fn set(name: &str, pm: PmRange) -> GuestRequest {
+    GuestRequest::Set { name: name.into(), pm: Some(pm), weight: Some(7) }
+}
+
+fn budget(access: &mut PoolAccess, set_bytes: Option<u64>) -> BudgetReport {
+    ask(access, &GuestRequest::Budget { set_bytes })
+}
+
+/// Waits until the guests "g" and "h" have these chunks, while `act` runs.
+fn reach(access: &mut PoolAccess, wanted: [u64; 2], mut act: impl FnMut()) {
+    let (start, mut fitted) = (Instant::now(), false);
+    loop {
+        act();
+        let report = budget(access, None);
+        let fits = report.given_bytes <= report.bytes;
+        assert!(fits || !fitted, "VB3: {report:?}");
+        fitted |= fits;
+        let chunks: Vec<u64> = report.guests.iter().map(|guest| guest.pm_bytes / CHUNK).collect();
+        if chunks == wanted {
+            return;
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "{report:?}");
+    }
+}
+
+/// VB4, VB6: a storming guest gets the memory of one at rest, which gets its minimum back when a client comes.
+#[test]
+fn vb4_vb6_memory_flows_to_the_guest_that_wants_it() {
+    let world = ServedGuests::new();
+    let mut access = world.open();
+    create(&mut access, "g", "d");
+    create(&mut access, "h", "e");
+    let all = |byte: u8| vec![byte; (PAGES * PAGE) as usize];
+    disk(&access, "g").write(0, &all(5), Access::Cached).expect("written");
+    budget(&mut access, Some(5 * CHUNK));
+    let detached: GuestReport = ask(&mut access, &GuestRequest::Detach { name: "g".into() });
+    assert_eq!(detached.counts, None);
+    let storm = disk(&access, "h");
+    let mut byte = 0;
+    let mut round = || {
+        byte = byte % 200 + 1;
+        storm.write(0, &all(byte), Access::Cached).expect("written");
+    };
+    reach(&mut access, [1, 4], &mut round);
+    let changed: GuestReport = ask(&mut access, &set("g", range(3, 4)));
+    assert_eq!((changed.min_bytes, changed.max_bytes, changed.weight), (3 * CHUNK, 4 * CHUNK, 7));
+    let back = disk(&access, "g");
+    reach(&mut access, [3, 2], &mut round);
+    assert!((0..PAGES).all(|page| block(&*back, page) == 5));
+    assert!((0..PAGES).all(|page| block(&*storm, page) == byte));
+    drop((back, storm));
+    close(access);
+
+    let mut access = world.open();
+    let all: Vec<GuestReport> = ask(&mut access, &GuestRequest::List);
+    assert_eq!((all[0].min_bytes, all[0].weight, all[1].max_bytes), (3 * CHUNK, 7, 4 * CHUNK));
+    assert_eq!(budget(&mut access, None).bytes, 5 * CHUNK);
+    let why = refused(&mut access, &set("h", range(3, 3))).message;
+    assert!(why.contains("beside the minima"), "{why}");
+    let why = refused(&mut access, &GuestRequest::Budget { set_bytes: Some(3 * CHUNK) }).message;
+    assert!(why.contains("the minima of the guests"), "{why}");
+    assert!(!budget(&mut access, Some(0)).is_set);
+}
+
+/// Sets a budget, of which a crash leaves the new one with the guest "g" alone, and removes that guest. Returns what is
+/// set.
+fn removed_with_the_newest() -> Option<u64> {
+    let world = ServedGuests::new();
+    let mut access = world.open();
+    create(&mut access, "g", "d");
+    create(&mut access, "h", "e");
+    budget(&mut access, Some(6 * CHUNK));
+    let pool = access.owner().expect("ours").pool();
+    let tag = pool.tag("h").expect("there");
+    let record = ShareRecord { budget: SetBudget::default(), ..ShareRecord::read(&tag).expect("a share") };
+    let attributes = GuestLayout::read(&tag).expect("a guest").attributes(&record);
+    let change = TagChange { size: tag.size, attributes, add: &[], keep: &tag.extents };
+    pool.change_tag(&tag, &change, |_| Ok(())).expect("changed");
+    assert_eq!(budget(&mut access, None).bytes, 6 * CHUNK, "one guest has the new one");
+    ask::<serde_json::Value>(&mut access, &GuestRequest::Remove { name: "g".into(), lose: None });
+    let left = budget(&mut access, None);
+    left.is_set.then_some(left.bytes / CHUNK)
+}
+
+#[test]
+fn vb9_the_budget_that_was_set_last_is_in_force() {
+    assert_eq!(removed_with_the_newest(), Some(6));
+}
+
+#[test]
+fn canary_vb9_a_removed_guest_that_takes_the_budget_along_is_caught() {
+    let _planted = plant("guest: a removed guest takes the budget along");
+    assert_ne!(removed_with_the_newest(), Some(6));
+}
