@@ -1,6 +1,7 @@
 //! Guests: disks that are larger than their part of the pool.
 
 use std::fs;
+use std::time::{Duration, Instant};
 
 use crate::programs::{client, ferrite};
 use crate::server::{Server, folder, json, ok, run};
@@ -57,5 +58,45 @@ fn kill_of_the_server_loses_nothing_of_a_guest() {
         ok(&["disk", "copy", &format!("{pool}:g"), &copy]);
         assert!(fs::read(&copy).expect("read") == content(round), "round {round}");
     }
+    ok(&["pool", "check", &pool]);
+}
+
+/// Two guests that take memory from each other, and a server that is killed in between: every byte stays.
+#[test]
+fn kill_while_guests_share_memory_loses_nothing() {
+    let folder = folder(true);
+    let at = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let (pool, source, copy) = (at("pool"), at("source"), at("copy"));
+    ok(&["pool", "create", &pool, "--size", "48M"]);
+    for name in ["g", "h"] {
+        json(&["guest", "create", &pool, name, "--size", "24M", "--pm", "2M..16M", "--disk", &at(name)]);
+    }
+    ok(&["guest", "budget", &pool, "--set", "16M"]);
+    let has = |name: usize| json(&["guest", "budget", &pool])["guests"][name]["pm_bytes"].as_u64().expect("a number");
+    for round in 1..4 {
+        let server = Server::start(pool.as_ref(), &["--no-disk", "--no-attach"]);
+        let (busy, at_rest) = if round % 2 == 1 { ("g", 1) } else { ("h", 0) };
+        let end = Instant::now() + Duration::from_secs(60);
+        let before = has(at_rest);
+        fs::write(&source, content(round)).expect("written");
+        loop {
+            ok(&["disk", "copy", &source, &server.uri(busy)]);
+            if has(at_rest) < before.max(3 << 20) {
+                break;
+            }
+            assert!(Instant::now() < end, "{}", json(&["guest", "budget", &pool]));
+        }
+        ok(&["guest", "set", &pool, busy, "--pm", "4M..16M"]);
+        ok(&["guest", "set", &pool, busy, "--pm", "2M..16M", "--weight", "200"]);
+        server.kill();
+        for (name, written) in [("g", if round == 1 { 1 } else { round - (round + 1) % 2 }), ("h", round / 2 * 2)] {
+            let _ = fs::remove_file(&copy);
+            ok(&["disk", "copy", &format!("{pool}:{name}"), &copy]);
+            let expected = if written == 0 { vec![0; SIZE] } else { content(written) };
+            assert!(fs::read(&copy).expect("read") == expected, "{name} after round {round}");
+        }
+    }
+    ok(&["guest", "detach", &pool, "g"]);
+    assert!(fs::read(at("g")).expect("read")[..SIZE] == content(3), "the disk is the image");
     ok(&["pool", "check", &pool]);
 }
