@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 
-use ferrite_guest::{GuestDiskPlace, GuestRequest, GuestService};
+use ferrite_guest::{GuestDiskPlace, GuestRequest, GuestService, PmRange};
 use ferrite_object::{Finish, NewStore, OpenStore, Store};
 use ferrite_owner::{PoolAccess, PoolOwner, ServiceRegistry, ServiceRequest};
 use ferrite_pool::disk_stamp::DISK_STAMP_BYTES;
@@ -290,7 +290,8 @@ fn pool_with_guest() -> (tempfile::TempDir, Arc<PoolOwner>) {
         panic!("another process owns it");
     };
     let disk = GuestDiskPlace { address: disk.display().to_string(), path: PathBuf::new() };
-    let create = GuestRequest::Create { name: "g".into(), size: 8 << 20, pm_bytes: Some(2 << 20), disk };
+    let pm = Some(PmRange::fixed(2 << 20));
+    let create = GuestRequest::Create { name: "g".into(), size: 8 << 20, pm, weight: None, disk };
     owner.call(ServiceRequest::of(&create), &mut |_| true).expect("created");
     (folder, owner)
 }

@@ -41,6 +41,7 @@ impl GuestCounts {
             self.copy_frames,
             self.free_frames,
             self.promoted_pages,
+            self.missed_pages,
             self.returned_pages,
             self.demoted_pages,
             self.reclaimed_pages,
@@ -55,14 +56,14 @@ impl GuestCounts {
 
     /// Returns the counts that [`GuestCounts::figures`] made `figures` of.
     pub(crate) fn of_figures(figures: [u64; LEASE_FIGURES]) -> Self {
-        let [truth_frames, copy_frames, free_frames, promoted_pages, returned_pages, demoted_pages, rest @ ..] =
-            figures;
-        let [reclaimed_pages, disk_read_bytes, disk_written_bytes, disk_flushes, waits, ..] = rest;
+        let [truth_frames, copy_frames, free_frames, promoted_pages, missed_pages, returned_pages, rest @ ..] = figures;
+        let [demoted_pages, reclaimed_pages, disk_read_bytes, disk_written_bytes, disk_flushes, waits, ..] = rest;
         Self {
             truth_frames,
             copy_frames,
             free_frames,
             promoted_pages,
+            missed_pages,
             returned_pages,
             demoted_pages,
             reclaimed_pages,

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ferrite_disk::Disk;
-use ferrite_memory::{Span, TrapRegion};
+use ferrite_memory::{Memory, Span, TrapRegion};
 use ferrite_owner::{PoolAccess, PoolOwner, ServiceRegistry, machine};
 use ferrite_pool::Pool;
 use ferrite_pool::holding::TagLease;
@@ -42,6 +42,10 @@ impl Plane for ParaPlane {
 
     fn fill(&self, page: u64, bytes: &[u8]) -> ferrite_memory::Result<()> {
         self.0.supply(page * ferrite_pool::layout::PAGE, bytes)
+    }
+
+    fn add_frames(&self, _memory: &dyn Memory, _runs: &[Span]) -> ferrite_memory::Result<()> {
+        Ok(())
     }
 }
 

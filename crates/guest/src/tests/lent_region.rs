@@ -229,7 +229,7 @@ fn vb4_vb5_a_lent_guest_has_its_minimum_and_keeps_its_memory() {
     let start = std::time::Instant::now();
     while report().pm_bytes > CHUNK {
         assert!(start.elapsed().as_secs() < 60, "{:?}", report());
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(20));
     }
     let region = rig.borrow().expect("lent");
     (0..2 * CHUNK / PAGE).for_each(|page| assert_eq!(load(region.region(), page), page + 7));
