@@ -182,11 +182,11 @@ impl ChunkStore {
         let mut change = FsChange::new(self);
         change.write_kind(chunk, kind);
         change.commit()?;
-        if kind == ChunkKind::Inodes {
-            // Before others look for inodes there.
-            self.space.free_inodes(chunk);
-        }
+        let claimed = self.space.known_inodes(chunk);
         self.space.set_kind(chunk, kind);
+        if kind == ChunkKind::Inodes {
+            self.space.free_inodes(chunk, claimed);
+        }
         Ok(())
     }
 
@@ -272,12 +272,14 @@ impl ChunkStore {
         let mut gone = BTreeSet::new();
         while gone.len() as u64 + kept < idle && gone.len() < GROWTH_CHUNKS_MAX as usize {
             let Some(chunk) = self.space.claim_idle(self.memory()) else { break };
-            let page = self.place(chunk * CHUNK_PAGES)? / PAGE;
-            let word = self.space.map.chunk_word(chunk);
-            self.memory().store_word(word, 0);
-            self.memory().persist(Span::new(word, 8))?;
+            match self.clear_chunk_word(chunk) {
+                Ok(page) => _ = gone.insert(page),
+                Err(error) => {
+                    self.space.unclaim(chunk);
+                    return Err(error);
+                }
+            }
             self.space.remove(chunk);
-            gone.insert(page);
         }
         if gone.is_empty() {
             // The idle chunks are those that threads allocate from.
@@ -296,6 +298,15 @@ impl ChunkStore {
             }
         }
         Ok(true)
+    }
+
+    /// Clears the word that names `chunk`, which is claimed. Returns the chunk's first page in the pool.
+    fn clear_chunk_word(&self, chunk: u64) -> Result<u64> {
+        let page = self.place(chunk * CHUNK_PAGES)? / PAGE;
+        let word = self.space.map.chunk_word(chunk);
+        self.memory().store_word(word, 0);
+        self.memory().persist(Span::new(word, 8))?;
+        Ok(page)
     }
 
     /// Returns how many inodes `free_bytes` could hold, in chunks that are not inode chunks yet.

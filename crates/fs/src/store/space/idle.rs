@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use ferrite_memory::Memory;
 use ferrite_pool::layout::{CHUNK, CHUNK_PAGES, PAGE};
 
-use super::{ChunkKind, ChunkSpace, ChunkState};
+use super::{ChunkKind, ChunkSpace, ChunkState, InodeMap};
 use crate::format::layout::{CHUNK_INODES, INODE};
 
 /// The part of all that may be free in chunks of names and words, or of inodes, before threads share them.
@@ -40,11 +40,15 @@ impl ChunkSpace {
         })
     }
 
-    /// All inodes of `chunk`, which is claimed and zeroed, are free, and so are its pages for the next claim.
-    pub fn free_inodes(&self, chunk: u64) {
-        if let Some(inodes) = self.chunks[chunk as usize].inodes.get() {
-            inodes.free_all();
-        }
+    /// Returns which inodes of `chunk` are in use, if that was read. All are, if the chunk is claimed whole.
+    pub fn known_inodes(&self, chunk: u64) -> Option<&InodeMap> {
+        self.chunks[chunk as usize].inodes.get().map(|inodes| &**inodes)
+    }
+
+    /// All inodes of `chunk`, which is claimed and zeroed, are free, and so are its pages for the next claim. `claimed` was
+    /// known before the chunk became one of inodes: what is read later are zeros.
+    pub fn free_inodes(&self, chunk: u64, claimed: Option<&InodeMap>) {
+        claimed.into_iter().for_each(InodeMap::free_all);
         self.open_pages(chunk);
     }
 
