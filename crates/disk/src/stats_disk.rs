@@ -75,7 +75,7 @@ impl<D: Disk> StatsDisk<D> {
     /// The counts of all requests, as [`StatsDisk::totals`].
     pub fn stats(&self) -> DiskStats {
         let totals = self.totals();
-        let done = totals.each_ref().map(|op| op.latency.count().saturating_sub(op.errors));
+        let done = totals.each_ref().map(|op| op.requests.saturating_sub(op.errors));
         let [reads, writes, flushes, trims, zeroings] = done;
         let [read_bytes, written_bytes, _, trimmed_bytes, zeroed_bytes] = totals.each_ref().map(|op| op.bytes);
         DiskStats {
@@ -95,19 +95,20 @@ impl<D: Disk> StatsDisk<D> {
 }
 
 impl DiskCounters {
-    /// Counts a request that began at `begun_ns`, touched `bytes`, and succeeded or failed.
+    fn of(&self, op: Op) -> &RequestCounters {
+        &self.ops[match op {
+            Op::Read => 0,
+            Op::Write(_) => 1,
+            Op::Flush => 2,
+            Op::Trim(_) => 3,
+            Op::Zero(_) => 4,
+        }]
+    }
+
+    /// Counts a request that succeeded, if its bytes are durable with it.
     #[inline]
-    fn count(&self, op: Op, begun_ns: u64, bytes: u64, is_ok: bool) {
-        let (counted, access) = match op {
-            Op::Read => (0, Access::Cached),
-            Op::Write(access) => (1, access),
-            Op::Flush => (2, Access::Cached),
-            Op::Trim(access) => (3, access),
-            Op::Zero(how) => (4, how.access),
-        };
-        let taken_ns = (self.now_ns)().saturating_sub(begun_ns);
-        self.ops[counted].count(taken_ns, is_ok.then_some(bytes));
-        if is_ok && access == Access::Fua {
+    fn count_fua(&self, op: Op) {
+        if let Op::Write(Access::Fua) | Op::Trim(Access::Fua) | Op::Zero(Zeroing { access: Access::Fua, .. }) = op {
             self.fua[own_shard()].0.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -115,9 +116,13 @@ impl DiskCounters {
     /// Does `work`, which touches `bytes`, and counts it.
     #[inline]
     fn counted(&self, op: Op, bytes: u64, work: impl FnOnce() -> Result<()>) -> Result<()> {
-        let begun_ns = (self.now_ns)();
+        let counters = self.of(op);
+        let timing = counters.begin(self.now_ns);
         let done = work();
-        self.count(op, begun_ns, bytes, done.is_ok());
+        counters.end(timing, self.now_ns, done.is_ok().then_some(bytes));
+        if done.is_ok() {
+            self.count_fua(op);
+        }
         done
     }
 }
@@ -128,7 +133,12 @@ impl QueueLayer for Arc<DiskCounters> {
     }
 
     fn complete(&mut self, request: NotedRequest, completion: &mut Completion) {
-        self.count(request.op, request.begun_ns, request.touched.len, completion.result.is_ok());
+        let taken_ns = (self.now_ns)().saturating_sub(request.begun_ns);
+        let is_ok = completion.result.is_ok();
+        self.of(request.op).count(taken_ns, is_ok.then_some(request.touched.len));
+        if is_ok {
+            self.count_fua(request.op);
+        }
     }
 }
 
@@ -167,9 +177,10 @@ impl<D: Disk> Disk for StatsDisk<D> {
 
     /// A read of what is lent. Its latency ends when the bytes are found.
     fn lend(&self, span: Span, least_bytes: u64, borrower: Arc<dyn Borrower>) -> Option<Lent<'_>> {
-        let begun_ns = (self.counters.now_ns)();
+        let (reads, now_ns) = (self.counters.of(Op::Read), self.counters.now_ns);
+        let timing = reads.begin(now_ns);
         let lent = self.inner.lend(span, least_bytes, borrower)?;
-        self.counters.count(Op::Read, begun_ns, lent.len, true);
+        reads.end(timing, now_ns, Some(lent.len));
         Some(lent)
     }
 }

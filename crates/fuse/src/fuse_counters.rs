@@ -67,10 +67,10 @@ impl FuseCounters {
     /// Answers a request by `answer`, which returns `None` if it panicked, and counts the request.
     pub fn count(&self, operation: FuseOperation, answer: impl FnOnce() -> Option<()>) {
         OUTCOME.set(Some(0));
-        let begun = (self.now_ns)();
+        let counters = &self.counters[operation as usize];
+        let timing = counters.begin(self.now_ns);
         let answered = answer();
-        let taken = (self.now_ns)().saturating_sub(begun);
-        self.counters[operation as usize].count(taken, answered.and_then(|()| OUTCOME.get()));
+        counters.end(timing, self.now_ns, answered.and_then(|()| OUTCOME.get()));
     }
 
     /// Returns the counts of each operation, with its name.

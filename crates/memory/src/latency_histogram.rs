@@ -5,12 +5,7 @@
 //!        one bucket each          |  eight buckets for each power of two
 //! ```
 //!
-//! A bucket is at most an eighth of its latency wide, so a quantile is too high by 12.5 % at most. Threads count on cache
-//! lines of their own.
-
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use crate::shard::{Padded, SHARDS, own_shard};
+//! A bucket is at most an eighth of its latency wide, so a quantile is too high by 12.5 % at most.
 
 /// Buckets of each power of two, as a power of two.
 const STEP_BITS: u32 = 3;
@@ -20,16 +15,7 @@ const LONGEST_BITS: u32 = 36;
 /// The number of buckets.
 pub(crate) const BUCKETS: usize = (LONGEST_BITS - STEP_BITS + 2) as usize * STEPS;
 
-/// The counts of one shard, and the sum of the latencies in nanoseconds.
-struct LatencyShard {
-    buckets: [AtomicU64; BUCKETS],
-    sum_ns: AtomicU64,
-}
-
-/// Counts latencies of many threads.
-pub struct LatencyHistogram(Box<[Padded<LatencyShard>]>);
-
-/// The counts of a histogram at one moment.
+/// How many requests had which latencies, at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LatencyCounts {
     /// The sum of the latencies, in nanoseconds.
@@ -57,32 +43,7 @@ fn start_of(bucket: usize) -> u64 {
     }
 }
 
-impl Default for LatencyHistogram {
-    fn default() -> Self {
-        let shard = || LatencyShard { buckets: [const { AtomicU64::new(0) }; BUCKETS], sum_ns: AtomicU64::new(0) };
-        Self((0..SHARDS).map(|_| Padded(shard())).collect())
-    }
-}
-
-impl LatencyHistogram {
-    /// Counts a latency of `ns` nanoseconds.
-    #[inline]
-    pub fn count(&self, ns: u64) {
-        let shard = &self.0[own_shard()].0;
-        shard.buckets[bucket_of(ns)].fetch_add(1, Ordering::Relaxed);
-        shard.sum_ns.fetch_add(ns, Ordering::Relaxed);
-    }
-
-    /// Returns the counts; of requests that end now some parts may be missing.
-    pub fn counts(&self) -> LatencyCounts {
-        let sum = |of: &dyn Fn(&LatencyShard) -> &AtomicU64| {
-            self.0.iter().fold(0_u64, |sum, shard| sum.wrapping_add(of(&shard.0).load(Ordering::Relaxed)))
-        };
-        counts_of(sum(&|shard| &shard.sum_ns), |bucket| sum(&|shard| &shard.buckets[bucket]))
-    }
-}
-
-/// Returns the counts of a histogram whose buckets have the counts that `count` returns.
+/// Returns the counts of buckets, which `count` returns.
 pub(crate) fn counts_of(sum_ns: u64, count: impl Fn(usize) -> u64) -> LatencyCounts {
     let buckets = (0..BUCKETS).map(|bucket| (bucket as u16, count(bucket))).filter(|(_, count)| *count > 0);
     LatencyCounts { sum_ns, buckets: buckets.collect() }

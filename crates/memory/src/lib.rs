@@ -47,7 +47,7 @@ pub use fletcher::Fletcher;
 pub use guard::Guard;
 pub use host_sync::HostSync;
 pub use latch::{Latch, LatchGuard, RawLatch};
-pub use latency_histogram::{LatencyCounts, LatencyHistogram};
+pub use latency_histogram::LatencyCounts;
 pub use liveness_word::LivenessWord;
 pub use mapped::{Backing, MapOptions, Mapped, file_survival, make_pool_file, own_storage, set_len};
 pub use memory::{Borrower, Lent, Memory, Shared};

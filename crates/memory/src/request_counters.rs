@@ -1,16 +1,16 @@
 //! Counters of requests of one kind: how many, how many bytes, how many failed, and how long they took.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use crate::shard::{Padded, SHARDS, own_shard};
-use crate::{LatencyCounts, LatencyHistogram};
+use crate::{LatencyCounts, RequestTiming, RequestWords};
 
-/// Counts the requests of one kind, by many threads.
-#[derive(Default)]
-pub struct RequestCounters {
-    latency: LatencyHistogram,
-    /// Bytes, and failed requests.
-    sums: [Padded<[AtomicU64; 2]>; SHARDS],
+/// Counts the requests of one kind, by many threads, each in words of its own.
+#[derive(Debug)]
+pub struct RequestCounters(Box<[Padded<RequestWords>]>);
+
+impl Default for RequestCounters {
+    fn default() -> Self {
+        Self((0..SHARDS).map(|_| Padded::default()).collect())
+    }
 }
 
 /// The counts of [`RequestCounters`], or of [`crate::RequestWords`], at one moment.
@@ -27,35 +27,33 @@ pub struct RequestTotals {
 }
 
 impl RequestCounters {
-    /// Does `work`, which moves `bytes`, and counts it. `now` is the caller's clock, in nanoseconds.
-    ///
-    /// # Errors
-    /// The error of `work`.
+    fn own(&self) -> &RequestWords {
+        &self.0[own_shard()].0
+    }
+
+    /// Begins a request, as [`RequestWords::begin`].
     #[inline]
-    pub fn timed<T, E>(&self, now: fn() -> u64, bytes: u64, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
-        let begun = now();
-        let done = work();
-        self.count(now().saturating_sub(begun), done.is_ok().then_some(bytes));
-        done
+    pub fn begin(&self, now: fn() -> u64) -> RequestTiming {
+        self.own().begin(now)
+    }
+
+    /// Counts a request that ends now: its bytes, or `None` if it failed.
+    #[inline]
+    pub fn end(&self, timing: RequestTiming, now: fn() -> u64, bytes: Option<u64>) {
+        self.own().end(timing, now, bytes);
     }
 
     /// Counts a request that took `ns` nanoseconds: its bytes, or `None` if it failed.
     #[inline]
     pub fn count(&self, ns: u64, bytes: Option<u64>) {
-        self.latency.count(ns);
-        let [moved, failed] = &self.sums[own_shard()].0;
-        match bytes {
-            Some(0) => {}
-            Some(bytes) => _ = moved.fetch_add(bytes, Ordering::Relaxed),
-            None => _ = failed.fetch_add(1, Ordering::Relaxed),
-        }
+        self.own().end_timed(ns, bytes);
     }
 
     /// Returns the counts; of requests that end now some parts may be missing.
     pub fn totals(&self) -> RequestTotals {
-        let sum = |of: usize| self.sums.iter().map(|shard| shard.0[of].load(Ordering::Relaxed)).sum();
-        let latency = self.latency.counts();
-        RequestTotals { requests: latency.count(), bytes: sum(0), errors: sum(1), latency }
+        let mut totals = RequestTotals::default();
+        self.0.iter().for_each(|shard| totals.add(&shard.0.totals()));
+        totals
     }
 }
 

@@ -5,7 +5,7 @@
 //!       4 bucket[280] of latencies
 //! ```
 //!
-//! A small change is not much longer than two readings of a clock. So the first requests are all timed, and of the later
+//! A small request is not much longer than two readings of a clock. So the first requests are all timed, and of the later
 //! ones one of 16, which counts as 16 latencies. The requests, bytes and errors are exact.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -61,6 +61,18 @@ fn weight_of(number: u64) -> u64 {
     }
 }
 
+fn add_shared(word: &AtomicU64, amount: u64) {
+    word.fetch_add(amount, Ordering::Relaxed);
+}
+
+impl RequestTiming {
+    /// Returns how long a request took that ends now, and its weight, if it is timed.
+    #[inline]
+    fn ended(self, now_ns: fn() -> u64) -> Option<(u64, u64)> {
+        (self.weight > 0).then(|| (now_ns().saturating_sub(self.begun_ns), self.weight))
+    }
+}
+
 impl RequestWords {
     /// Begins a request. `now_ns` is the caller's clock, in nanoseconds.
     #[inline]
@@ -72,34 +84,35 @@ impl RequestWords {
     /// Counts a request that ends now: its bytes, or `None` if it failed. Any thread of any process counts at any time.
     #[inline]
     pub fn end(&self, timing: RequestTiming, now_ns: fn() -> u64, bytes: Option<u64>) {
-        self.count(timing, now_ns, bytes, |word, amount| _ = word.fetch_add(amount, Ordering::Relaxed));
+        self.count(timing.ended(now_ns), bytes, add_shared);
     }
 
     /// Counts as [`RequestWords::end`], in less time. The calls do not overlap: the caller has a lock.
     #[inline]
     pub fn end_alone(&self, timing: RequestTiming, now_ns: fn() -> u64, bytes: Option<u64>) {
-        self.count(timing, now_ns, bytes, |word, amount| {
+        self.count(timing.ended(now_ns), bytes, |word, amount| {
             word.store(word.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
         });
     }
 
+    /// Counts as [`RequestWords::end`] a request that was timed and took `ns` nanoseconds.
+    #[inline]
+    pub fn end_timed(&self, ns: u64, bytes: Option<u64>) {
+        self.count(Some((ns, 1)), bytes, add_shared);
+    }
+
+    /// Counts a request with its latency and the number of latencies that this counts as.
     #[inline(always)]
-    fn count(
-        &self,
-        RequestTiming { begun_ns, weight }: RequestTiming,
-        now_ns: fn() -> u64,
-        bytes: Option<u64>,
-        add: impl Fn(&AtomicU64, u64),
-    ) {
+    fn count(&self, latency: Option<(u64, u64)>, bytes: Option<u64>, add: impl Fn(&AtomicU64, u64)) {
         add(&self.requests, 1);
         match bytes {
+            Some(0) => {}
             Some(bytes) => add(&self.bytes, bytes),
             None => add(&self.errors, 1),
         }
-        if weight > 0 {
-            let taken_ns = now_ns().saturating_sub(begun_ns);
-            add(&self.buckets[bucket_of(taken_ns)], weight);
-            add(&self.sum_ns, taken_ns.saturating_mul(weight));
+        if let Some((ns, weight)) = latency {
+            add(&self.buckets[bucket_of(ns)], weight);
+            add(&self.sum_ns, ns.saturating_mul(weight));
         }
     }
 

@@ -1,8 +1,7 @@
 //! Buckets, quantiles and differences.
 
-use std::thread;
-
 use super::*;
+use crate::RequestCounters;
 
 #[test]
 fn each_latency_has_the_bucket_that_begins_at_or_before_it() {
@@ -19,10 +18,10 @@ fn each_latency_has_the_bucket_that_begins_at_or_before_it() {
 
 #[test]
 fn quantiles_are_too_high_by_an_eighth_at_most() {
-    let histogram = LatencyHistogram::default();
-    assert_eq!(histogram.counts().quantile_ns(0.5), None);
-    (1..=100_000).for_each(|ns| histogram.count(ns));
-    let counts = histogram.counts();
+    let requests = RequestCounters::default();
+    assert_eq!(requests.totals().latency.quantile_ns(0.5), None);
+    (1..=100_000).for_each(|ns| requests.count(ns, None));
+    let counts = requests.totals().latency;
     assert_eq!((counts.count(), counts.sum_ns), (100_000, 5_000_050_000));
     for quantile in [0.001, 0.5, 0.99, 0.999, 1.0] {
         let (real, found) = (quantile * 100_000.0, counts.quantile_ns(quantile).expect("counted") as f64);
@@ -34,24 +33,13 @@ fn quantiles_are_too_high_by_an_eighth_at_most() {
 
 #[test]
 fn later_counts_less_earlier_counts_are_the_counts_between() {
-    let histogram = LatencyHistogram::default();
-    [5, 900, 900].into_iter().for_each(|ns| histogram.count(ns));
-    let earlier = histogram.counts();
-    [900, 7_000_000].into_iter().for_each(|ns| histogram.count(ns));
-    let between = histogram.counts().since(&earlier);
+    let requests = RequestCounters::default();
+    [5, 900, 900].into_iter().for_each(|ns| requests.count(ns, None));
+    let earlier = requests.totals().latency;
+    [900, 7_000_000].into_iter().for_each(|ns| requests.count(ns, None));
+    let between = requests.totals().latency.since(&earlier);
     assert_eq!((between.count(), between.sum_ns), (2, 7_000_900));
     let mut again = earlier.clone();
     again.add(&between);
-    assert_eq!(again, histogram.counts());
-}
-
-#[test]
-fn no_thread_loses_a_count() {
-    let histogram = LatencyHistogram::default();
-    thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| (0..10_000).for_each(|ns| histogram.count(ns)));
-        }
-    });
-    assert_eq!(histogram.counts().count(), 40_000);
+    assert_eq!(again, requests.totals().latency);
 }

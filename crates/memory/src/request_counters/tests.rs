@@ -1,6 +1,7 @@
 //! Requests that succeed and fail.
 
 use std::cell::Cell;
+use std::thread;
 
 use super::*;
 
@@ -17,9 +18,22 @@ fn clock() -> u64 {
 #[test]
 fn bytes_count_if_the_request_succeeds_and_time_counts_always() {
     let counters = RequestCounters::default();
-    assert_eq!(counters.timed(clock, 4096, || Ok::<_, ()>(7)), Ok(7));
-    assert_eq!(counters.timed(clock, 4096, || Err::<(), _>(8)), Err(8));
+    counters.end(counters.begin(clock), clock, Some(4096));
+    counters.end(counters.begin(clock), clock, None);
+    counters.count(50, Some(1));
     let totals = counters.totals();
-    assert_eq!((totals.bytes, totals.errors), (4096, 1));
-    assert_eq!((totals.latency.count(), totals.latency.sum_ns), (2, 200));
+    assert_eq!((totals.requests, totals.bytes, totals.errors), (3, 4097, 1));
+    assert_eq!((totals.latency.count(), totals.latency.sum_ns), (3, 250));
+}
+
+#[test]
+fn no_thread_loses_a_count() {
+    let counters = RequestCounters::default();
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| (0..10_000).for_each(|_| counters.end(counters.begin(clock), clock, Some(2))));
+        }
+    });
+    let totals = counters.totals();
+    assert_eq!((totals.requests, totals.bytes, totals.errors), (40_000, 80_000, 0));
 }

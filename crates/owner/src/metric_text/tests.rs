@@ -1,6 +1,6 @@
 //! The text of each kind of metric.
 
-use ferrite_memory::LatencyHistogram;
+use ferrite_memory::RequestCounters;
 
 use super::*;
 
@@ -17,9 +17,9 @@ fn a_number_has_its_labels_and_strange_names_are_escaped() {
 
 #[test]
 fn a_histogram_counts_up_to_all_latencies() {
-    let latency = LatencyHistogram::default();
-    [100, 1000, 1 << 40].into_iter().for_each(|ns| latency.count(ns));
-    let text = metrics_text(&[Metric::histogram("x_seconds", "Latencies").of(latency.counts())]);
+    let latency = RequestCounters::default();
+    [100, 1000, 1 << 40].into_iter().for_each(|ns| latency.count(ns, None));
+    let text = metrics_text(&[Metric::histogram("x_seconds", "Latencies").of(latency.totals().latency)]);
     for line in [
         "ferrite_x_seconds_bucket{le=\"0.000000128\"} 1\n",
         "ferrite_x_seconds_bucket{le=\"0.000001024\"} 2\n",
@@ -33,9 +33,9 @@ fn a_histogram_counts_up_to_all_latencies() {
 
 #[test]
 fn metrics_keep_their_values_on_the_wire() {
-    let latency = LatencyHistogram::default();
-    latency.count(1 << 20);
-    let all = vec![Metric::gauge("a", "A").of(3), Metric::histogram("b_seconds", "B").of(latency.counts())];
+    let latency = RequestCounters::default();
+    latency.count(1 << 20, None);
+    let all = vec![Metric::gauge("a", "A").of(3), Metric::histogram("b_seconds", "B").of(latency.totals().latency)];
     let text = serde_json::to_string(&all).expect("JSON");
     assert_eq!(serde_json::from_str::<Vec<Metric>>(&text).expect("metrics"), all);
 }
