@@ -49,19 +49,24 @@ pub(crate) fn counts_of(sum_ns: u64, count: impl Fn(usize) -> u64) -> LatencyCou
     LatencyCounts { sum_ns, buckets: buckets.collect() }
 }
 
+/// Returns the sum of counts, some of which another process may have stored.
+fn total<'a>(buckets: impl IntoIterator<Item = &'a (u16, u64)>) -> u64 {
+    buckets.into_iter().fold(0, |sum, (_, count)| sum.saturating_add(*count))
+}
+
 impl LatencyCounts {
     /// Returns the number of counted latencies.
     pub fn count(&self) -> u64 {
-        self.buckets.iter().map(|(_, count)| count).sum()
+        total(&self.buckets)
     }
 
     /// Returns a latency, in nanoseconds, that the part `quantile` of all requests does not exceed: 0.5 for the median.
     /// `None` if nothing was counted. Latencies beyond the last bucket's start are reported as that start.
     pub fn quantile_ns(&self, quantile: f64) -> Option<u64> {
         let rank = (quantile * self.count() as f64).ceil().max(1.0) as u64;
-        let mut passed = 0;
+        let mut passed = 0_u64;
         let (bucket, _) = self.buckets.iter().find(|(_, count)| {
-            passed += count;
+            passed = passed.saturating_add(*count);
             passed >= rank
         })?;
         let bucket = usize::from(*bucket);
@@ -71,7 +76,7 @@ impl LatencyCounts {
     /// Returns how many latencies were shorter than 2 to the power of `power` nanoseconds.
     pub fn below_power(&self, power: u32) -> u64 {
         let is_below = |bucket: u16| start_of(usize::from(bucket)) < 1 << power;
-        self.buckets.iter().filter(|(bucket, _)| is_below(*bucket)).map(|(_, count)| count).sum()
+        total(self.buckets.iter().filter(|(bucket, _)| is_below(*bucket)))
     }
 
     /// Adds the latencies of `other`.
@@ -79,7 +84,7 @@ impl LatencyCounts {
         self.sum_ns = self.sum_ns.wrapping_add(other.sum_ns);
         for (bucket, count) in &other.buckets {
             match self.buckets.binary_search_by_key(bucket, |(bucket, _)| *bucket) {
-                Ok(at) => self.buckets[at].1 += count,
+                Ok(at) => self.buckets[at].1 = self.buckets[at].1.saturating_add(*count),
                 Err(at) => self.buckets.insert(at, (*bucket, *count)),
             }
         }

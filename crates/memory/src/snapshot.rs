@@ -10,8 +10,9 @@
 //! - SN2. A store to a pending page first keeps the page's content. A store waits while another thread copies the page.
 //! - SN3. The snapshot does not see stores of a process that maps a [`Memory::share`]d part. The caller keeps such
 //!   processes from storing, and drops a copy during which a part was shared ([`SnapshotMemory::was_shared`]).
-//! - SN4. A page is marked before each store to it. [`SnapshotMemory::begin`] clears the marks, so an unmarked page is as it
-//!   was at that instant. Marks do not count from the first shared part on (SN3).
+//! - SN4. A page is marked after each store to it, and keeps its mark until a copier [takes](SnapshotMemory::take_mark) it
+//!   and then reads the page. So a page without a mark is as it was when it was read last, whenever threads stored. Marks do
+//!   not count from the first shared part on (SN3).
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -68,11 +69,10 @@ impl<M: Memory> SnapshotMemory<M> {
         }
     }
 
-    /// Begins a snapshot of `pages`, numbers of pages (SN1), and clears the marks (SN4). Returns the instant.
+    /// Begins a snapshot of `pages`, numbers of pages (SN1). Returns the instant.
     pub fn begin(&self, pages: impl Iterator<Item = u64>) -> SnapshotInstant {
         self.kept().clear();
         self.was_shared.store(false, Ordering::SeqCst);
-        self.is_stored.iter().for_each(|mark| mark.store(false, Ordering::Relaxed));
         for page in pages {
             self.pages[page as usize].store(PENDING, Ordering::Relaxed);
         }
@@ -82,16 +82,20 @@ impl<M: Memory> SnapshotMemory<M> {
         SnapshotInstant(instant)
     }
 
-    /// Returns true if a page without a mark is as it was at `instant` (SN4): the last snapshot began then, and nothing was
-    /// ever shared.
+    /// Returns true if marks tell which pages changed since `instant` (SN4): the last snapshot began then, and nothing was ever
+    /// shared.
     pub fn has_marks_since(&self, instant: SnapshotInstant) -> bool {
         self.instant.load(Ordering::Relaxed) == instant.0 && !self.was_ever_shared.load(Ordering::SeqCst)
     }
 
-    /// Returns true if `page` is marked: a thread stored to it since the last snapshot began. The caller keeps every thread
-    /// from storing, as for [`SnapshotMemory::begin`].
-    pub fn is_stored(&self, page: u64) -> bool {
-        self.is_stored[page as usize].load(Ordering::Relaxed)
+    /// Takes the mark of `page`, whose content the caller reads afterwards. Returns true if there was one.
+    pub fn take_mark(&self, page: u64) -> bool {
+        self.is_stored[page as usize].swap(false, Ordering::AcqRel)
+    }
+
+    /// Takes all marks. The caller reads all pages afterwards.
+    pub fn take_marks(&self) {
+        self.is_stored.iter().for_each(|mark| mark.store(false, Ordering::Release));
     }
 
     /// Copies out what `page` held when the snapshot began. Each page of the snapshot is taken once.
@@ -128,21 +132,35 @@ impl<M: Memory> SnapshotMemory<M> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Marks the pages of `span` before a store (SN4), and keeps those that are pending (SN2).
+    /// Keeps those pages of `span` that are pending (SN2).
     #[inline]
     fn before_store(&self, span: Span) {
+        if span.len > 0 && self.is_on.load(Ordering::Acquire) {
+            self.keep(span);
+        }
+    }
+
+    /// Marks the pages of `span` (SN4).
+    #[inline]
+    fn after_store(&self, span: Span) {
         if span.len == 0 {
             return;
         }
         for mark in &self.is_stored[(span.at / PAGE) as usize..=((span.at + span.len - 1) / PAGE) as usize] {
             // Threads that store to one page share the line of its mark, so only the first of them writes to it.
             if !mark.load(Ordering::Relaxed) && !planted!("snapshot: a store marks nothing") {
-                mark.store(true, Ordering::Relaxed);
+                mark.store(true, Ordering::Release);
             }
         }
-        if self.is_on.load(Ordering::Acquire) {
-            self.keep(span);
-        }
+    }
+
+    /// Does `store`, which changes bytes of `span`.
+    #[inline]
+    fn stored<T>(&self, span: Span, store: impl FnOnce(&M) -> T) -> T {
+        self.before_store(span);
+        let done = store(&self.inner);
+        self.after_store(span);
+        done
     }
 
     #[cold]
@@ -181,33 +199,30 @@ impl<M: Memory> Memory for SnapshotMemory<M> {
     }
 
     fn store(&self, at: u64, from: &[u8], how: Scheme) {
-        self.before_store(Span::new(at, from.len() as u64));
-        self.inner.store(at, from, how);
+        self.stored(Span::new(at, from.len() as u64), |inner| inner.store(at, from, how));
     }
 
     fn store_summed(&self, at: u64, from: &[u8]) -> Option<Fletcher> {
-        self.before_store(Span::new(at, from.len() as u64));
-        self.inner.store_summed(at, from)
+        self.stored(Span::new(at, from.len() as u64), |inner| inner.store_summed(at, from))
     }
 
     fn zero(&self, span: Span, how: Scheme) {
-        self.before_store(span);
-        self.inner.zero(span, how);
+        self.stored(span, |inner| inner.zero(span, how));
     }
 
     fn store_word(&self, at: u64, value: u64) {
-        self.before_store(Span::new(at, 8));
-        self.inner.store_word(at, value);
+        self.stored(Span::new(at, 8), |inner| inner.store_word(at, value));
     }
 
     fn store_words(&self, pieces: &[(u64, &[u8])]) {
-        pieces.iter().for_each(|(at, from)| self.before_store(Span::new(*at, from.len() as u64)));
+        let spans = || pieces.iter().map(|(at, from)| Span::new(*at, from.len() as u64));
+        spans().for_each(|span| self.before_store(span));
         self.inner.store_words(pieces);
+        spans().for_each(|span| self.after_store(span));
     }
 
     fn release(&self, span: Span) -> Result<()> {
-        self.before_store(span);
-        self.inner.release(span)
+        self.stored(span, |inner| inner.release(span))
     }
 }
 

@@ -7,7 +7,7 @@ use ferrite_owner::services::parse;
 use ferrite_owner::{Metric, Removal, RunningService, Service, ServiceCall, ServicePool, ServiceReply, lease_metrics};
 use ferrite_pool::check::{TagFindings, TagOwner};
 use ferrite_pool::grant::{GrantId, GrantRequest, GrantRights, Process, StandingGrant};
-use ferrite_pool::holding::{SharedCounters, TagCounts};
+use ferrite_pool::holding::TagCounts;
 use ferrite_pool::layout::PAGE;
 use ferrite_pool::tie::Generation;
 use ferrite_pool::{
@@ -270,9 +270,12 @@ impl DatabaseLogs {
         let ask = GrantRequest { tag, extents: &tag.extents, rights: GrantRights::ReadWrite, process: &process };
         let (granted, memory) = self.pool.with_spare(|| self.pool.lend(&ask))?;
         let (generation, extents, log) = (tag.generation, tag.extents.clone(), log_of(&tag.attributes));
-        let SharedCounters { words, slot } = TagCounts::of(&self.pool).share(tag, granted.id)?;
-        let lease = LogLease { id: granted.id, generation, extents, log, slot: Some(slot) };
-        Ok(ServiceReply { value: json!(lease), fds: vec![memory.fd, granted.notice, words] })
+        // Without counts the log is lent all the same.
+        let counters = TagCounts::of(&self.pool).share(tag, granted.id).ok();
+        let slot = counters.as_ref().map(|counters| counters.slot);
+        let lease = LogLease { id: granted.id, generation, extents, log, slot };
+        let fds = [memory.fd, granted.notice].into_iter().chain(counters.map(|counters| counters.words));
+        Ok(ServiceReply { value: json!(lease), fds: fds.collect() })
     }
 
     fn files(&self, tag: &Tag) -> Result<JournalFiles> {

@@ -46,6 +46,7 @@ fn sn2_pages_taken_are_of_the_instant() {
 fn stored_pages_are_marked() -> bool {
     let memory = memory();
     fill(&memory, 1);
+    memory.take_marks();
     let instant = memory.begin(0..PAGES);
     memory.store(100, &[2; 9000], Scheme::Flush);
     memory.zero(Span::new(4 * PAGE - 8, 16), Scheme::Nt);
@@ -57,7 +58,7 @@ fn stored_pages_are_marked() -> bool {
     memory.end();
     memory.store_word(15 * PAGE - 8, 7);
     assert!(memory.has_marks_since(instant));
-    let marked: Vec<u64> = (0..PAGES).filter(|page| memory.is_stored(*page)).collect();
+    let marked: Vec<u64> = (0..PAGES).filter(|page| memory.take_mark(*page)).collect();
     marked == [0, 1, 2, 3, 4, 6, 7, 8, 10, 12, 14]
 }
 
@@ -72,7 +73,7 @@ fn canary_a_store_that_marks_nothing_is_caught() {
     assert!(!stored_pages_are_marked());
 }
 
-/// SN4: marks are since the last snapshot of this memory, and do not count once a part was shared.
+/// SN4: marks stay until they are taken, count for the last snapshot of this memory, and not once a part was shared.
 #[test]
 fn sn4_marks_of_another_instant_do_not_count() {
     let (memory, other) = (memory(), memory());
@@ -82,7 +83,8 @@ fn sn4_marks_of_another_instant_do_not_count() {
     let of_other = other.begin(0..1);
     assert!(memory.has_marks_since(first) && !memory.has_marks_since(of_other));
     let second = memory.begin(0..1);
-    assert!(!memory.has_marks_since(first) && memory.has_marks_since(second) && !memory.is_stored(0));
+    assert!(!memory.has_marks_since(first) && memory.has_marks_since(second));
+    assert!(memory.take_mark(0) && !memory.take_mark(0));
     let _ = memory.share(Span::new(0, PAGE));
     memory.end();
     let third = memory.begin(0..1);

@@ -214,15 +214,17 @@ impl LastSave {
         Ok(Self { header, tree, free, instant: None })
     }
 
-    /// Returns the pages of `chunk` that the save has, and to which no thread stored since (KI5).
+    /// Returns the pages of `chunk` that the save has, and to which no thread stored since (KI5). Takes the marks of the
+    /// others.
     fn unchanged_pages(&self, chunk: u64, snapshot: &PoolSnapshot) -> ChunkPages {
         let mut unchanged = ChunkPages::default();
-        let pages = self.tree.levels[0].iter().zip(0..).skip((chunk * CHUNK_PAGES) as usize).take(CHUNK_PAGES as usize);
-        // A page of zeros may have been out of use at the last save, with any content.
-        pages.filter(|(entry, page)| !entry.is_zeros() && !snapshot.is_stored(*page)).for_each(|(_, page)| {
-            let page = page % CHUNK_PAGES;
-            unchanged.insert(page..page + 1);
-        });
+        let first = chunk * CHUNK_PAGES;
+        for (page, entry) in (0..CHUNK_PAGES).zip(self.tree.levels[0].get(first as usize..).unwrap_or_default()) {
+            // A page of zeros may have been out of use at the last save, with any content.
+            if !snapshot.take_mark(first + page) && !entry.is_zeros() {
+                unchanged.insert(page..page + 1);
+            }
+        }
         unchanged
     }
 
@@ -321,6 +323,9 @@ impl<'a> Moment<'a> {
         // Stores of clients pass by the snapshot (SN3), so clients that stand still do so until the end.
         let snapshot = options.snapshot.filter(|_| pool.grants().refuse_writers(&[]).is_ok());
         let marked = snapshot.filter(|snapshot| last.instant.is_some_and(|instant| snapshot.has_marks_since(instant)));
+        if let (Some(snapshot), None) = (snapshot, marked) {
+            snapshot.take_marks();
+        }
         let chunks: Vec<SavedChunk> = used
             .into_iter()
             .map(|(chunk, pages)| {

@@ -115,9 +115,13 @@ pub(super) fn read_entries(
             let (run, after) = rest.split_at(rest.partition_point(|index| block(*index) - first < READ_BLOCKS));
             let count = run.last().map_or(0, |index| block(*index) - first + 1) as usize;
             let read = &mut buffer[aligned..][..count * BLOCK];
-            read_blocks(disk, first, read)?;
+            let joined = read_blocks(disk, first, read);
             for index in run {
-                let bytes = &read.as_chunks::<BLOCK>().0[(block(*index) - first) as usize];
+                let bytes = &mut read.as_chunks_mut::<BLOCK>().0[(block(*index) - first) as usize];
+                if joined.is_err() {
+                    // A block between them that no entry names may be unreadable.
+                    read_blocks(disk, block(*index), bytes)?;
+                }
                 verify_block(key, entries[*index], bytes)?;
                 visit(*index, bytes);
             }

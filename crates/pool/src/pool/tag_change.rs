@@ -148,7 +148,9 @@ impl Pool {
             match remove_at_once(self, tag) {
                 Err(Error::Limit(_)) => remove_end(self, tag)?,
                 removed => {
-                    self.holdings.counters.lock().forget(tag.generation);
+                    if removed.is_ok() {
+                        self.holdings.counters.lock().forget(tag.generation);
+                    }
                     return removed;
                 }
             }
