@@ -10,6 +10,7 @@ mod process;
 mod programs;
 mod project;
 mod project_rules;
+mod services;
 mod source;
 mod test_output;
 mod tidy;

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
+use crate::services::{self, POLICY, RefusedStarts};
+
 /// A program and its package.
 const PROGRAMS: &[(&str, &str)] = &[
     ("fio", "fio"),
@@ -89,20 +91,26 @@ pub fn ensure_packaging() -> Result<String, String> {
     install(|| absent(PACKAGING))
 }
 
-/// Installs the packages that `missing` returns, and asks again.
+/// Installs the packages that `missing` returns without their services, and asks again.
 fn install(missing: impl Fn() -> Vec<&'static str>) -> Result<String, String> {
     let wanted = missing();
     if wanted.is_empty() {
         return Ok("all there".into());
     }
     let names = wanted.join(" ");
-    let advice = format!("the tests need packages that are not installed: apt-get install {names}");
+    let advice = format!("packages are missing: apt-get install {names}");
     if !is_root() || !is_there("apt-get") {
         return Err(format!("{advice} (run it as root, then try again)"));
     }
     apt_get(&["update"]).map_err(|error| format!("{advice} (apt-get update: {error})"))?;
     let install = [&["install", "--yes", "--no-install-recommends"][..], &wanted].concat();
-    apt_get(&install).map_err(|error| format!("{advice} (apt-get install: {error})"))?;
+    let refused = RefusedStarts::begin(Path::new(POLICY)).map_err(|error| format!("{advice} ({error})"))?;
+    let installed = apt_get(&install);
+    drop(refused);
+    if is_there("systemctl") {
+        services::disable(&wanted);
+    }
+    installed.map_err(|error| format!("{advice} (apt-get install: {error})"))?;
     if missing().is_empty() { Ok(format!("installed {names}")) } else { Err(advice) }
 }
 
