@@ -1,17 +1,18 @@
 #!/bin/sh
-# Installs a Debian package into a new system, uses and purges it: packaging/try-deb.sh DEB
-# As root, with debootstrap and lintian, and a mirror of Debian.
+# Installs a Debian package into a new system, uses and purges it: packaging/try-deb.sh DEB [SUITE]
+# SUITE is the system's release, bookworm if not given. As root, with debootstrap and lintian, and a mirror.
 set -eu
 # In a mount namespace, so that no mount outlives the script.
 [ -n "${FERRITE_TRY:-}" ] || exec unshare --mount --propagation private env FERRITE_TRY=1 sh "$0" "$@"
-deb=$(realpath "${1:?usage: try-deb.sh DEB}")
+deb=$(realpath "${1:?usage: try-deb.sh DEB [SUITE]}")
+suite=${2:-bookworm}
 here=$(cd "$(dirname "$0")" && pwd)
 lintian --fail-on error,warning "$deb"
 work=$(mktemp -d)
 trap 'umount "$work/root/proc" 2> /dev/null || true; rm -rf --one-file-system "$work"' EXIT
 root=$work/root
-debootstrap --variant=minbase --include=adduser,pkg-config,gcc,libc6-dev,systemd,man-db,zsh,fish bookworm "$root" > "$work/log" 2>&1 \
-    || { tail -n 5 "$work/log" >&2; exit 1; }
+debootstrap --variant=minbase --include=adduser,pkg-config,gcc,libc6-dev,systemd,man-db,zsh,fish "$suite" "$root" \
+    > "$work/log" 2>&1 || { tail -n 5 "$work/log" >&2; exit 1; }
 mount -t proc proc "$root/proc"
 inside() {
     chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp/home "$@"

@@ -99,8 +99,11 @@ impl Project {
             gate.command("crash", runs.set(&mut self.tests(&named(&seeded), &[])));
         }
         self.end_to_end(&mut gate, programs, |tests| runs.set(tests.args(SOAKED)));
-        gate.step("packaging programs", programs::ensure_packaging);
-        gate.step("packages", || self.try_packages());
+        if gate.step("packaging programs", programs::ensure_packaging) {
+            gate.step("packages", || self.try_packages());
+        } else {
+            gate.not_run("packages", "programs are missing, see the step `packaging programs`");
+        }
         gate.finish()
     }
 

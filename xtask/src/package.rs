@@ -9,8 +9,8 @@ use std::process::Command;
 
 use crate::project::Project;
 
-/// The oldest glibc that the packages are for.
-const GLIBC: &str = "2.28";
+/// The minor number of the oldest glibc 2 that the packages are for.
+const GLIBC_MINOR: u32 = 28;
 
 /// The packages of cargo whose files go into the packages.
 const BUILT: [&str; 8] = ["-p", "ferrite", "-p", "ferrite-c", "-p", "ferrite-sqlite", "-p", "ferrite-python"];
@@ -54,6 +54,7 @@ impl Project {
     /// One line about the step that failed.
     pub fn try_packages(&self) -> Result<String, String> {
         let again = self.target().join("package-again");
+        let suite = debian_suite()?;
         let copy = self.copy_sources(&again)?;
         let built = self.build_for_packages(self.root(), &self.target())?;
         let built_again = self.build_for_packages(&copy, &copy.join("target"))?;
@@ -64,23 +65,26 @@ impl Project {
             if content(&first)? != content(&second)? {
                 return Err(format!("{} and {} differ", first.trim(), second.trim()));
             }
-            let script = match kind {
-                PackageKind::Wheel => "packaging/try-wheel.sh",
-                PackageKind::Deb => "packaging/try-deb.sh",
+            let arguments = match kind {
+                PackageKind::Wheel => vec!["packaging/try-wheel.sh", first.trim()],
+                PackageKind::Deb => vec!["packaging/try-deb.sh", first.trim(), &suite],
             };
-            print!("{}", output(Command::new("sh").arg(script).arg(first.trim()).current_dir(self.root()))?);
+            print!("{}", output(Command::new("sh").args(arguments).current_dir(self.root()))?);
         }
         let _ = std::fs::remove_dir_all(again);
         Ok("both packages are reproducible, install, work and leave nothing".into())
     }
 
-    /// Copies the sources to a folder in `again`, which is empty before, and returns that folder.
+    /// Copies the sources that were not deleted to a folder in `again`, which is empty before, and returns that folder.
     fn copy_sources(&self, again: &Path) -> Result<PathBuf, String> {
         let _ = std::fs::remove_dir_all(again);
         let copy = again.join("sources");
         std::fs::create_dir_all(&copy).map_err(|error| format!("{}: {error}", copy.display()))?;
-        let listed = "git ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents --target-directory";
-        output(Command::new("sh").args(["-c", &format!("{listed} \"$0\"")]).arg(&copy).current_dir(self.root()))?;
+        // A deleted file is listed by both commands, so `uniq -u` drops its name.
+        let files = "git ls-files -z --deduplicate --cached --others --exclude-standard";
+        let listed = format!("{{ {files}; git ls-files -z --deduplicate --deleted; }} | sort -z | uniq -zu");
+        let copying = format!("{listed} | xargs -0 cp --parents --target-directory \"$0\"");
+        output(Command::new("sh").args(["-c", &copying]).arg(&copy).current_dir(self.root()))?;
         Ok(copy)
     }
 
@@ -89,7 +93,8 @@ impl Project {
         let host = output(Command::new("rustc").arg("-vV"))?;
         let host = host.lines().find_map(|line| line.strip_prefix("host: ")).ok_or("rustc names no host")?.to_owned();
         let has_zig = has_zig();
-        let (verb, triple) = if has_zig { ("zigbuild", format!("{host}.{GLIBC}")) } else { ("build", host.clone()) };
+        let (verb, triple) =
+            if has_zig { ("zigbuild", format!("{host}.2.{GLIBC_MINOR}")) } else { ("build", host.clone()) };
         if !has_zig {
             println!("without `pip install cargo-zigbuild ziglang` the packages are for this glibc and later");
         }
@@ -111,16 +116,37 @@ impl Project {
         let mut command = Command::new(script[0]);
         command.args(&script[1..]).arg(built).arg(folder).current_dir(self.root());
         let path = output(command.env("SOURCE_DATE_EPOCH", time.trim()))?;
-        if kind == PackageKind::Wheel && has_zig() && !path.contains(&format!("_{}_", GLIBC.replace('.', "_"))) {
-            return Err(format!("{}: a file in it needs a later glibc than {GLIBC}", path.trim()));
+        if kind == PackageKind::Wheel && has_zig() && glibc_minor(&path).is_none_or(|minor| minor > GLIBC_MINOR) {
+            return Err(format!("{}: a file in it needs a later glibc than 2.{GLIBC_MINOR}", path.trim()));
         }
         Ok(path)
     }
 }
 
-/// Returns true if `cargo zigbuild` is installed.
+/// Returns the minor number of the glibc 2 that the wheel at `path` needs, as its name says.
+fn glibc_minor(path: &str) -> Option<u32> {
+    let (_, from_minor) = path.rsplit_once("manylinux_2_")?;
+    from_minor.split_once('_')?.0.parse().ok()
+}
+
+/// Returns true if `cargo zigbuild` is installed, and zig as a program or as a package of Python.
 fn has_zig() -> bool {
-    Command::new("cargo-zigbuild").arg("--version").output().is_ok_and(|it| it.status.success())
+    let runs = |program, arguments: &[&str]| {
+        Command::new(program).args(arguments).output().is_ok_and(|done| done.status.success())
+    };
+    runs("cargo-zigbuild", &["--version"])
+        && (runs("zig", &["version"]) || runs("python3", &["-m", "ziglang", "version"]))
+}
+
+/// Returns the release of Debian in which the Debian package is tried: the oldest one if zig builds for it, or that of
+/// this machine.
+fn debian_suite() -> Result<String, String> {
+    if has_zig() {
+        return Ok("bookworm".into());
+    }
+    let release = std::fs::read_to_string("/etc/os-release").map_err(|error| format!("/etc/os-release: {error}"))?;
+    let suite = release.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
+    Ok(suite.ok_or("/etc/os-release has no VERSION_CODENAME")?.trim_matches('"').into())
 }
 
 /// Returns the compiler's flags that keep the paths of this machine out of what is built from the sources in `root`.
@@ -140,3 +166,6 @@ fn output(command: &mut Command) -> Result<String, String> {
     }
     Ok(String::from_utf8_lossy(&done.stdout).into_owned())
 }
+
+#[cfg(test)]
+mod tests;
