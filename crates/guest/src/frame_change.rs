@@ -21,8 +21,9 @@ impl GuestEngine {
         self.lock_reader().frames.len() as u64
     }
 
-    /// Brings the guest closer to `frames` frames: adds all that it lacks, or demotes a batch of the last `part` ones,
-    /// or frees their space if they have no pages. Durable on return. One thread at a time calls this.
+    /// Brings the guest closer to `frames` frames: adds all that it lacks, or `part` of them if the pool has no space for
+    /// all; demotes a batch of the last `part` ones, or frees their space if they have no pages. Durable on return. One
+    /// thread at a time calls this.
     ///
     /// # Errors
     /// The errors of the pool and the disk. The guest keeps every page and can be used.
@@ -35,11 +36,18 @@ impl GuestEngine {
             if frames == usable {
                 return Ok(GuestStep::Rests);
             }
+            let mut reached = frames;
             if frames > has {
-                self.space.widen(frames)?;
+                if let Err(error) = self.space.widen(frames) {
+                    reached = has + part;
+                    if !error.is_want_of_space() || reached >= frames {
+                        return Err(error.into());
+                    }
+                    self.space.widen(reached)?;
+                }
                 self.plane.add_frames(self.space.memory(), &self.space.frame_runs())?;
             }
-            self.lock().frames.grow(frames as u32);
+            self.lock().frames.grow(reached as u32);
             return Ok(GuestStep::Worked);
         }
         self.shrink(has.saturating_sub(part).max(frames))
