@@ -22,7 +22,8 @@
 //!   Until then it keeps them, with its copies: the displaced pages return without a read.
 //! - VB7. A guest whose target rose is not asked to give within the next [`CALM_STEPS`] steps, and the other way round,
 //!   except for a minimum or a smaller budget. So two guests do not swap chunks back and forth.
-//! - VB8. A step moves 1/16 of the budget at most, and one chunk at least.
+//! - VB8. A step moves 1/16 of the budget at most, and one chunk at least. A guest that is about to be used is promised
+//!   its minimum at once if no guest holds the chunks.
 //! - VB9. The budget that was set last is in force. A crash leaves the old one or the new one, and a removed guest
 //!   takes none along.
 //!
@@ -120,7 +121,7 @@ impl<'a> ShareRow<'a> {
         let ShareRow { guest, state, .. } = self;
         let wants = guest.is_used && !self.is_apart() && self.wanted < guest.share.max && state.demand > 0;
         let weight = (u128::from(guest.share.weight) * u128::from(state.demand)) << 20;
-        wants.then(|| weight / u128::from(1 + self.wanted - self.floor))
+        wants.then(|| weight / (u128::from(self.wanted - self.floor) + 1))
     }
 }
 
@@ -168,6 +169,16 @@ impl MemoryBudget {
         self.targets = rows.iter().map(|row| (row.guest.name.clone(), target(row))).collect();
     }
 
+    /// Promises the guest called `name` its `minimum` at once, if no guest holds the chunks (VB3).
+    pub fn promise_minimum(&mut self, name: &str, minimum: u32, total: u32) {
+        let held = sum(self.states.values().map(ShareState::held));
+        let (Some(state), Some(target)) = (self.states.get_mut(name), self.targets.get_mut(name)) else { return };
+        if held.saturating_add(minimum.saturating_sub(state.held())) <= total {
+            state.target = state.target.max(minimum);
+            target.chunks = state.target;
+        }
+    }
+
     /// Returns the state of `guest` with what happened since the last step.
     fn noted(&self, guest: &GuestUse) -> ShareState {
         let new = ShareState { target: guest.chunks, chunks: guest.chunks, ..ShareState::default() };
@@ -181,7 +192,7 @@ impl MemoryBudget {
 
     /// Lowers targets: others want the chunks, or the budget has shrunk.
     fn ask(&self, total: u32, rows: &mut [ShareRow<'_>], most: u32) {
-        let has: u32 = rows.iter().map(|row| row.guest.chunks).sum();
+        let has = sum(rows.iter().map(|row| row.guest.chunks));
         let is_owed = has > total || rows.iter().any(|row| row.guest.chunks < row.floor);
         let mut left = most;
         for row in rows {
@@ -209,11 +220,11 @@ impl MemoryBudget {
     fn promise(&self, total: u32, rows: &mut [ShareRow<'_>], most: u32) {
         let is_early = planted!("guest: the budget promises what others have not given yet");
         let held = |row: &ShareRow<'_>| if is_early { row.state.target } else { row.state.held() };
-        if rows.iter().map(held).sum::<u32>() > total {
+        if sum(rows.iter().map(held)) > total {
             // The budget has shrunk below what was promised.
             rows.iter_mut().for_each(|row| row.state.target = row.state.target.min(row.state.chunks));
         }
-        let mut free = total.saturating_sub(rows.iter().map(held).sum());
+        let mut free = total.saturating_sub(sum(rows.iter().map(held)));
         let mut left = most;
         for is_floor in [true, false] {
             for row in &mut *rows {
@@ -230,11 +241,16 @@ impl MemoryBudget {
     }
 }
 
+/// Returns the sum of `chunks`, or the greatest number if that is less.
+pub(crate) fn sum(chunks: impl Iterator<Item = u32>) -> u32 {
+    chunks.fold(0, u32::saturating_add)
+}
+
 /// Divides `total` chunks: each guest gets its floor, then a part by weight and demand, and keeps what no other guest
 /// wants.
 fn divide(total: u32, rows: &mut [ShareRow<'_>]) {
     let is_late = planted!("guest: the budget serves demand before minima");
-    let mut rest = total.saturating_sub(if is_late { 0 } else { rows.iter().map(|row| row.floor).sum() });
+    let mut rest = total.saturating_sub(if is_late { 0 } else { sum(rows.iter().map(|row| row.floor)) });
     let part = (rest / 1024).max(1);
     while rest > 0 {
         let pulling = rows.iter_mut().filter(|row| row.pull().is_some());

@@ -45,6 +45,12 @@ pub(crate) trait GuestStore: Send + Sync {
     /// Frees the space of `role` behind the first `bytes`. Durable on return.
     fn narrow(&self, role: Role, bytes: u64) -> Result<()>;
 
+    /// Frees space as [`GuestStore::narrow`] does, behind `prepare`, whose stores no copy of the pool sees in part.
+    fn narrow_behind(&self, role: Role, bytes: u64, prepare: &dyn Fn() -> Result<()>) -> Result<()> {
+        prepare()?;
+        self.narrow(role, bytes)
+    }
+
     /// Replaces the attributes of the tag. Durable on return.
     fn set_attributes(&self, attributes: [u8; 64]) -> Result<()>;
 }
@@ -84,6 +90,10 @@ impl GuestStore for TagLease {
 
     fn narrow(&self, role: Role, bytes: u64) -> Result<()> {
         self.narrow(role, bytes)
+    }
+
+    fn narrow_behind(&self, role: Role, bytes: u64, prepare: &dyn Fn() -> Result<()>) -> Result<()> {
+        self.narrow_behind(role, bytes, prepare)
     }
 
     fn set_attributes(&self, attributes: [u8; 64]) -> Result<()> {
@@ -147,6 +157,15 @@ impl FrameSpace {
     /// The errors of the pool; the guest has its old frames then.
     pub fn narrow(&self, frames: u64) -> Result<()> {
         self.store.narrow(Role::DATA, frames * PAGE)
+    }
+
+    /// Frees the space of the frames from `frames` on, as [`FrameSpace::narrow`] does, behind the stores of `words`. No
+    /// freeze of the pool begins in between, so a kept image has all of these stores or none.
+    ///
+    /// # Errors
+    /// As [`FrameSpace::narrow`]; the words may be stored.
+    pub fn narrow_behind(&self, frames: u64, words: &[(u32, FrameContent)]) -> Result<()> {
+        self.store.narrow_behind(Role::DATA, frames * PAGE, &|| self.persist_words(words))
     }
 
     /// Replaces the attributes of the tag. Durable on return.

@@ -17,9 +17,10 @@ use crate::GUEST_KIND;
 use crate::frame_word::PAGES_MAX;
 use crate::guest_share::{SHARE, ShareRecord};
 
-const VERSION: u32 = 2;
+/// The version of a new guest.
+pub(crate) const VERSION: u32 = 2;
 /// The version of a guest without a share.
-const VERSION_FIXED: u32 = 1;
+pub(crate) const VERSION_FIXED: u32 = 1;
 const IDENTITY: std::ops::Range<usize> = 8..24;
 
 /// The sizes of a guest, and the identity of its disk.

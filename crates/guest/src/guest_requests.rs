@@ -153,8 +153,7 @@ pub struct GuestReport {
 pub struct BudgetReport {
     /// The bytes for all guests together.
     pub bytes: u64,
-    /// True if a user set them; else they are half of what the pool has free beside the guests, and at least what these
-    /// have.
+    /// True if a user set them; else they are half of what guests have and the pool has free, at least what they have.
     pub is_set: bool,
     /// The bytes that the guests have.
     pub given_bytes: u64,

@@ -27,11 +27,8 @@ pub(crate) fn resize(pool: &Arc<Pool>, name: &str, pm_bytes: u64) -> Result<()> 
     let space = FrameSpace::of(lease)?;
     let GuestLayout { size, identity, frames, .. } = space.layout;
     let new = GuestLayout::new(size, pm_bytes, identity)?;
-    if new.frames < frames {
-        free_words(&space, new.frames)?;
-    }
     match new.frames < frames {
-        true => space.narrow(new.frames)?,
+        true => drop_frames(&space, new.frames)?,
         false => pool.with_spare(|| space.widen(new.frames))?,
     }
     let record =
@@ -40,18 +37,22 @@ pub(crate) fn resize(pool: &Arc<Pool>, name: &str, pm_bytes: u64) -> Result<()> 
     Ok(space.set_attributes(new.attributes(&ShareRecord { share, ..record }))?)
 }
 
-/// Frees the last chunk of a closed guest in `space`, which has more. Durable on return.
+/// Frees the last chunk of a closed guest in `space`, unless fewer than `least` frames or no chunk would be left. The
+/// guest may have fewer frames now than the caller read. Durable on return.
 ///
 /// # Errors
 /// As [`resize`].
-pub(crate) fn drop_last(space: &FrameSpace) -> Result<()> {
-    let frames = space.layout.frames - CHUNK / PAGE;
-    free_words(space, frames)?;
-    Ok(space.narrow(frames)?)
+pub(crate) fn drop_last(space: &FrameSpace, least: u64) -> Result<()> {
+    let chunk = CHUNK / PAGE;
+    let frames = space.layout.frames.saturating_sub(chunk);
+    if frames < least.max(chunk) {
+        return Ok(());
+    }
+    drop_frames(space, frames)
 }
 
-/// Makes the words of the frames from `first` on durably zero (VB1).
-fn free_words(space: &FrameSpace, first: u64) -> Result<()> {
+/// Frees the space of the frames from `first` on, behind their durably zero words (VB1).
+fn drop_frames(space: &FrameSpace, first: u64) -> Result<()> {
     let mut copies = Vec::new();
     for frame in first as u32..space.layout.frames as u32 {
         match space.content(frame) {
@@ -72,7 +73,7 @@ fn free_words(space: &FrameSpace, first: u64) -> Result<()> {
         }
     }
     if planted!("guest: a frame leaves under its word") {
-        return Ok(());
+        copies.clear();
     }
-    Ok(space.persist_words(&copies)?)
+    Ok(space.narrow_behind(first, &copies)?)
 }

@@ -7,15 +7,18 @@
 //! `min`, `max` and `budget` count chunks of 2 MiB. All guests of a pool store its budget; that with the greatest
 //! number is in force. A guest of version 1 stores zeros: it has a fixed share, and no budget.
 
-use ferrite_pool::layout::CHUNK;
-use ferrite_pool::{Stream, Tag};
+use ferrite_pool::layout::{CHUNK, PAGE};
+use ferrite_pool::{Role, Stream, Tag};
 use serde::{Deserialize, Serialize};
 
+use crate::guest_layout::{VERSION, VERSION_FIXED};
 use crate::{GuestError, Result};
 
 /// The weight of a guest, unless the user names another one.
 pub const USUAL_WEIGHT: u32 = 100;
 const WEIGHT_MAX: u32 = 10_000;
+/// The chunks of a guest at most: the number of a frame is a `u32`.
+pub(crate) const CHUNKS_MAX: u32 = u32::MAX / (CHUNK / PAGE) as u32;
 
 pub(crate) const SHARE: std::ops::Range<usize> = 24..44;
 
@@ -49,6 +52,9 @@ impl GuestShare {
         let why = match self {
             Self { min: 0, .. } => format!("a guest has at least {CHUNK} bytes of the pool"),
             Self { min, max, .. } if min > max => "the minimum is larger than the maximum".into(),
+            Self { max, .. } if max > CHUNKS_MAX => {
+                format!("a guest has at most {} bytes of the pool", u64::from(CHUNKS_MAX) * CHUNK)
+            }
             Self { weight: 1..=WEIGHT_MAX, .. } => return Ok(()),
             _ => format!("a weight is a number from 1 to {WEIGHT_MAX}"),
         };
@@ -87,16 +93,16 @@ pub(crate) struct ShareRecord {
 }
 
 impl ShareRecord {
-    /// Returns the record in `tag`, which is a guest's; `None` if it is damaged.
+    /// Returns the record in `tag`, which is a guest's; `None` if it is damaged or of a newer version.
     pub fn read(tag: &Tag) -> Option<Self> {
         let bytes = &tag.attributes[SHARE];
         let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         let budget = SetBudget { chunks: number(12), number: number(16) };
-        if tag.attributes[..4] == 1_u32.to_le_bytes() {
-            let chunks = Stream::new(&tag.extents, ferrite_pool::Role::DATA).len() / CHUNK;
-            return Some(Self { share: GuestShare::fixed(chunks as u32), budget });
-        }
-        let share = GuestShare { min: number(0), max: number(4), weight: number(8) };
+        let share = match u32::from_le_bytes(*tag.attributes.first_chunk().expect("four bytes")) {
+            VERSION => GuestShare { min: number(0), max: number(4), weight: number(8) },
+            VERSION_FIXED => GuestShare::fixed((Stream::new(&tag.extents, Role::DATA).len() / CHUNK) as u32),
+            _ => return None,
+        };
         share.ensure_possible().is_ok().then_some(Self { share, budget })
     }
 

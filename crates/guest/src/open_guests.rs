@@ -103,6 +103,8 @@ pub struct OpenGuests {
     opener: Arc<DiskOpener>,
     pub(crate) open: Mutex<BTreeMap<String, Arc<OpenGuest>>>,
     pub(crate) shared: Mutex<SharedBudget>,
+    /// Held while a thread reads and replaces attributes of guests.
+    pub(crate) changing: Mutex<()>,
 }
 
 impl OpenGuests {
@@ -116,6 +118,7 @@ impl OpenGuests {
             opener,
             open: Mutex::default(),
             shared: Mutex::default(),
+            changing: Mutex::default(),
         }
     }
 
@@ -199,17 +202,28 @@ impl OpenGuests {
 
     /// Lends the guest called `name` to the process of `caller` (VG1).
     pub(crate) fn lend(&self, name: &str, caller: &Caller) -> Result<ServiceReply, Failure> {
-        self.tag(name)?;
+        let tag = self.tag(name)?;
         if let Some(why) = self.sees_all {
             return Err(Failure::refused(format!("the guest {name:?} stays with the owner of its pool: {why}")));
         }
+        let share = ShareRecord::read(&tag).map(|record| record.share);
+        if let Some(share) = share {
+            // From here on no other guest gets its memory.
+            self.shared.lock().coming.insert(name.into(), share);
+        }
+        let lent = self.lend_filled(name, share, caller);
+        self.shared.lock().coming.remove(name);
+        let Lent { loan, memory, words } = lent?;
+        Ok(ServiceReply { fds: vec![memory, words], ..reply(&loan)? })
+    }
+
+    /// Closes the guest called `name`, gives it the minimum of its `share`, and lends it.
+    fn lend_filled(&self, name: &str, share: Option<GuestShare>, caller: &Caller) -> Result<Lent, Failure> {
         if !planted!("guest: the owner keeps the guest that it lends open") {
             self.close(name)?;
         }
-        self.fill_up(name)?;
-        let Lent { loan, memory, words } =
-            self.pool.lend_tag(name, Some(GUEST_KIND), &Process::of(caller, self.boot_id))?;
-        Ok(ServiceReply { fds: vec![memory, words], ..reply(&loan)? })
+        share.map_or(Ok(()), |share| self.fill_up(name, share))?;
+        Ok(self.pool.lend_tag(name, Some(GUEST_KIND), &Process::of(caller, self.boot_id))?)
     }
 
     /// Makes a guest.
@@ -246,7 +260,7 @@ impl OpenGuests {
             nonce: machine::random() as u16,
         };
         let created = spec.create(&self.pool, &disk);
-        self.shared.lock().coming.remove(&name);
+        self.shared.lock().end_new(&name);
         created?;
         Ok(self.report(&*self.tag(&name)?))
     }
@@ -301,14 +315,22 @@ impl OpenGuests {
 
     /// Changes the bytes of the pool that hold the pages of the guest called `name`.
     pub(crate) fn resize(&self, name: &str, pm_bytes: u64, progress: ProgressCall<'_>) -> Result<GuestReport, Failure> {
-        let layout = GuestLayout::read(&*self.tag(name)?)?;
-        self.ensure_minimum(name, chunks_of(pm_bytes)?)?;
+        let tag = self.tag(name)?;
+        let (layout, chunks) = (GuestLayout::read(&tag)?, chunks_of(pm_bytes)?);
+        let ensure = |tag: &Tag| {
+            let is_more = ShareRecord::read(tag).is_none_or(|record| chunks > record.share.min);
+            if is_more { self.ensure_minimum(name, chunks) } else { Ok(()) }
+        };
+        ensure(&tag)?;
         self.end_uses(name)?;
         if pm_bytes < layout.data_bytes() {
             self.flush(name, progress)?;
         }
         self.close(name)?;
+        let changing = self.changing.lock();
+        ensure(&*self.tag(name)?)?;
         resize(&self.pool, name, pm_bytes)?;
+        drop(changing);
         Ok(self.report(&*self.tag(name)?))
     }
 

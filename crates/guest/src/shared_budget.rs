@@ -7,24 +7,24 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ferrite_memory::planted;
 use ferrite_owner::ProgressCall;
 use ferrite_pool::layout::{CHUNK, PAGE};
-use ferrite_pool::{Failure, Tag, TagChange};
+use ferrite_pool::{Failure, FailureKind, Tag, TagChange};
 
-use crate::budget::{GuestUse, MemoryBudget};
+use crate::budget::{GuestUse, MemoryBudget, sum};
 use crate::frame_space::FrameSpace;
 use crate::guest_resize::drop_last;
-use crate::guest_share::{GuestShare, SetBudget, ShareRecord, USUAL_WEIGHT, chunks_of};
+use crate::guest_share::{CHUNKS_MAX, GuestShare, SetBudget, ShareRecord, USUAL_WEIGHT, chunks_of};
 use crate::open_guests::{OpenGuests, is_used};
 use crate::{BudgetReport, GuestError, GuestLayout, GuestReport, PmRange, Result, ShareReport};
 
 /// The time between two steps of the budget.
 pub(crate) const BALANCE: Duration = Duration::from_millis(250);
-/// The steps that a new guest or a lent one waits for its minimum, and the time between them.
-const COMING_STEPS: u32 = 100;
+/// The times that a new guest or a lent one looks for its minimum, and the time between them.
+const COMING_STEPS: u32 = 500;
 const COMING: Duration = Duration::from_millis(20);
 const FRAMES: u64 = CHUNK / PAGE;
 
@@ -32,12 +32,65 @@ const FRAMES: u64 = CHUNK / PAGE;
 #[derive(Default)]
 pub(crate) struct SharedBudget {
     budget: MemoryBudget,
-    /// The missed pages of each guest at the last step.
-    missed: BTreeMap<String, u64>,
+    /// The last step.
+    last: Option<LastStep>,
+    missed: BTreeMap<String, MissedPages>,
     /// Guests that are about to be used, and have no client yet: new ones with their shares, and those that are lent.
     pub coming: BTreeMap<String, GuestShare>,
     /// Closed guests that could not give chunks.
     stuck: BTreeSet<String>,
+}
+
+/// A step of the budget.
+struct LastStep {
+    at: Instant,
+    set_chunks: Option<u32>,
+    guests: Vec<(String, GuestShare)>,
+}
+
+/// The missed pages of a guest.
+struct MissedPages {
+    /// The count of the guest when it was read last.
+    count: u64,
+    /// The missed pages since the last step.
+    since_step: u64,
+}
+
+impl SharedBudget {
+    /// Notes that the guest called `name` is made with the `share`.
+    fn begin_new(&mut self, name: &str, share: GuestShare) {
+        self.coming.insert(name.into(), share);
+        self.last = None;
+    }
+
+    /// Notes that the guest called `name` was made, or was not. The next call does a step: the guest may have more than
+    /// its target.
+    pub fn end_new(&mut self, name: &str) {
+        self.coming.remove(name);
+        self.last = None;
+    }
+
+    /// Does a step if [`BALANCE`] has passed since the last one, or if the guests, their shares or the set budget
+    /// changed. Promises their minima to the guests that are about to be used.
+    fn step_if_due(&mut self, memory: &MemorySum, uses: &[GuestUse]) {
+        let step = LastStep {
+            at: Instant::now(),
+            set_chunks: memory.is_set.then_some(memory.total),
+            guests: uses.iter().map(|guest| (guest.name.clone(), guest.share)).collect(),
+        };
+        let is_early = |last: &LastStep| {
+            let is_same = last.set_chunks == step.set_chunks && last.guests == step.guests;
+            is_same && step.at.duration_since(last.at) < BALANCE
+        };
+        if !self.last.as_ref().is_some_and(is_early) {
+            self.budget.step(memory.total, uses);
+            self.missed.values_mut().for_each(|missed| missed.since_step = 0);
+            self.last = Some(step);
+        }
+        for (name, share) in &self.coming {
+            self.budget.promise_minimum(name, share.min, memory.total);
+        }
+    }
 }
 
 /// The share that a user asks for.
@@ -60,7 +113,7 @@ impl AskedShare {
 
     /// Returns the share of a new guest of `size` bytes.
     pub fn of_new(self, size: u64) -> Result<GuestShare> {
-        let max = u32::try_from(size.div_ceil(CHUNK)).unwrap_or(u32::MAX).max(1);
+        let max = u32::try_from(size.div_ceil(CHUNK)).unwrap_or(CHUNKS_MAX).clamp(1, CHUNKS_MAX);
         self.after(GuestShare { min: 1, max, weight: USUAL_WEIGHT })
     }
 }
@@ -70,6 +123,16 @@ fn chunks(tag: &Tag) -> u32 {
     GuestLayout::read(tag).map_or(0, |layout| (layout.frames / FRAMES) as u32)
 }
 
+/// Returns the record of the guest in `tag`; `None` if the guest is damaged or of a newer version.
+fn record(tag: &Tag) -> Option<ShareRecord> {
+    GuestLayout::read(tag).ok().and_then(|_| ShareRecord::read(tag))
+}
+
+/// Returns the failure of a guest whose minimum did not come in time.
+fn not_given() -> Failure {
+    Failure::busy("the other guests have not given memory yet: try again, or see `ferrite guest budget`")
+}
+
 /// The guests' memory, in chunks.
 struct MemorySum {
     /// For all guests together.
@@ -77,82 +140,132 @@ struct MemorySum {
     is_set: bool,
     /// What the guests have.
     given: u32,
+    /// What the pool has free.
+    free: u32,
+}
+
+impl MemorySum {
+    /// Returns the chunks that guests can have together.
+    fn most(&self) -> u32 {
+        let has = self.given.saturating_add(self.free);
+        if self.is_set { self.total.min(has) } else { has }
+    }
 }
 
 impl OpenGuests {
     /// Returns the budget that was set last.
     fn set_budget(&self) -> SetBudget {
-        let records = self.tags().into_iter().filter_map(|tag| ShareRecord::read(&tag));
+        let records = self.tags().into_iter().filter_map(|tag| record(&tag));
         records.map(|record| record.budget).max().unwrap_or_default()
+    }
+
+    /// Returns the sum of the minima of all guests except that called `except`.
+    fn minima(&self, except: Option<&str>) -> u32 {
+        let tags = self.tags();
+        let others = tags.iter().filter(|tag| Some(tag.name.as_str()) != except);
+        sum(others.filter_map(|tag| Some(record(tag)?.share.min)))
     }
 
     /// Returns the memory of the guests. `coming_minimum` is that of a guest which is not there yet. Without a budget
     /// that a user has set, no guest is asked for memory that the pool has.
     fn memory(&self, coming_minimum: u32) -> MemorySum {
-        let tags = self.tags();
-        let given = tags.iter().map(|tag| chunks(tag)).sum::<u32>();
+        let given = sum(self.tags().iter().map(|tag| chunks(tag)));
         let set = self.set_budget().chunks;
-        let minima: u32 = tags.iter().filter_map(|tag| Some(ShareRecord::read(tag)?.share.min)).sum();
-        let free = (self.pool.usage().free_bytes / CHUNK) as u32;
-        let usual = ((free + given) / 2).max(minima + coming_minimum).max(given + coming_minimum);
-        MemorySum { total: if set > 0 { set } else { usual }, is_set: set > 0, given }
+        let free = u32::try_from(self.pool.usage().free_bytes / CHUNK).unwrap_or(u32::MAX);
+        let least = self.minima(None).max(given).saturating_add(coming_minimum);
+        let usual = (free.saturating_add(given) / 2).max(least);
+        MemorySum { total: if set > 0 { set } else { usual }, is_set: set > 0, given, free }
     }
 
-    /// Returns the guest in `tag` as the budget sees it, and notes its missed pages.
+    /// Returns the guest in `tag` as the budget sees it, and adds its missed pages to those since the last step.
     fn use_of(&self, tag: &Tag, shared: &mut SharedBudget) -> Option<GuestUse> {
-        let share = ShareRecord::read(tag)?.share;
+        let share = record(tag)?.share;
         let is_lent = self.pool.user_of(tag).is_some();
         let open = self.open.lock();
         let open = open.get(&tag.name);
-        let missed = open.map_or(0, |open| open.engine.counts().missed_pages);
-        let before = shared.missed.insert(tag.name.clone(), missed).unwrap_or(missed);
+        if open.is_some() || is_lent {
+            shared.stuck.remove(&tag.name);
+        }
+        let is_coming = shared.coming.contains_key(&tag.name);
+        let count = open.map_or(0, |open| open.engine.counts().missed_pages);
+        let missed = shared.missed.entry(tag.name.clone()).or_insert(MissedPages { count, since_step: 0 });
+        missed.since_step += count.saturating_sub(missed.count);
+        missed.count = count;
         Some(GuestUse {
             name: tag.name.clone(),
             chunks: open.map_or_else(|| chunks(tag), |open| (open.engine.frames() / FRAMES) as u32),
             share,
-            is_used: is_lent || open.is_some_and(is_used) || shared.coming.contains_key(&tag.name),
-            is_still: is_lent || shared.stuck.contains(&tag.name),
-            missed: missed.saturating_sub(before),
+            is_used: is_lent || open.is_some_and(is_used) || is_coming,
+            is_still: is_lent || (open.is_none() && !is_coming && shared.stuck.contains(&tag.name)),
+            missed: missed.since_step,
         })
     }
 
     /// Returns all guests as the budget sees them.
     fn uses(&self, shared: &mut SharedBudget) -> Vec<GuestUse> {
         let tags = self.tags();
-        shared.missed.retain(|name, _| tags.iter().any(|tag| tag.name == *name));
+        let is_there = |name: &String| tags.iter().any(|tag| tag.name == *name);
+        shared.missed.retain(|name, _| is_there(name));
+        shared.stuck.retain(is_there);
         let mut uses: Vec<GuestUse> = tags.iter().filter_map(|tag| self.use_of(tag, shared)).collect();
         let new = |(name, share): (&String, &GuestShare)| {
             let (name, share) = (name.clone(), *share);
             GuestUse { name, chunks: 0, share, is_used: true, is_still: false, missed: 0 }
         };
-        let is_new = |name: &String| !tags.iter().any(|tag| tag.name == *name);
-        uses.extend(shared.coming.iter().filter(|(name, _)| is_new(name)).map(new));
+        uses.extend(shared.coming.iter().filter(|(name, _)| !is_there(name)).map(new));
         uses
     }
 
-    /// Does a step of the budget.
+    /// Does a step of the budget if one is due, and brings the guests closer to their targets.
     pub(crate) fn balance(&self) {
+        for (name, target) in self.step_budget() {
+            let is_coming = self.shared.lock().coming.contains_key(&name);
+            let followed = if is_coming { Ok(()) } else { self.follow_closed(&name, target) };
+            let is_temporary = |failure: &Failure| matches!(failure.kind, FailureKind::Busy | FailureKind::Full);
+            if followed.is_err_and(|failure| !is_temporary(&failure)) {
+                self.shared.lock().stuck.insert(name);
+            }
+        }
+    }
+
+    /// Does a step of the budget if one is due, and asks the open guests for their targets. Returns the closed guests
+    /// that do not have theirs.
+    fn step_budget(&self) -> Vec<(String, u32)> {
         let mut shared = self.shared.lock();
         let uses = self.uses(&mut shared);
         if uses.iter().all(|guest| guest.share.is_fixed() && guest.chunks == guest.share.min) {
-            return;
+            return Vec::new();
         }
-        let minimum = shared.coming.values().map(|share| share.min).sum();
-        shared.budget.step(self.memory(minimum).total, &uses);
+        let memory = self.memory(sum(shared.coming.values().map(|share| share.min)));
+        shared.step_if_due(&memory, &uses);
+        let mut closed = Vec::new();
         for guest in &uses {
             let Some(target) = shared.budget.target(&guest.name) else { continue };
             let open = self.open.lock().get(&guest.name).map(|open| Arc::clone(&open.asked));
             if let Some(asked) = open {
                 asked.store(u64::from(target.chunks) * FRAMES, Ordering::Relaxed);
-            } else if target.chunks < guest.chunks && !guest.is_still && self.give_closed(&guest.name).is_err() {
-                shared.stuck.insert(guest.name.clone());
+            } else if target.chunks != guest.chunks && !guest.is_still {
+                closed.push((guest.name.clone(), target.chunks));
             }
         }
+        closed
     }
 
-    /// Frees the last chunk of a closed guest; opens it if the chunk has truths.
-    fn give_closed(&self, name: &str) -> std::result::Result<(), Failure> {
-        match self.pool.hold(name).map_err(GuestError::from).and_then(|lease| drop_last(&FrameSpace::of(lease)?)) {
+    /// Brings a closed guest closer to `target` chunks: adds what it lacks, or frees its last chunk. Opens the guest if
+    /// that chunk has truths.
+    fn follow_closed(&self, name: &str, target: u32) -> std::result::Result<(), Failure> {
+        let lease = self.pool.hold(name)?;
+        // The share may be another one than at the step.
+        let Some(share) = record(&lease.tag()).map(|record| record.share) else { return Ok(()) };
+        let space = FrameSpace::of(lease)?;
+        let frames = u64::from(target.min(share.max)) * FRAMES;
+        if space.layout.frames < frames {
+            return Ok(space.widen(frames)?);
+        }
+        let dropped = drop_last(&space, frames);
+        // Ends the lease.
+        drop(space);
+        match dropped {
             Err(GuestError::Refused(_)) => self.open(name).map(drop),
             other => Ok(other?),
         }
@@ -162,14 +275,14 @@ impl OpenGuests {
     /// others have given its minimum. The caller ends the guest's coming.
     pub(crate) fn begin(&self, name: &str, share: GuestShare) -> std::result::Result<(u32, SetBudget), Failure> {
         self.ensure_minimum_of(None, share.min)?;
-        self.shared.lock().coming.insert(name.into(), share);
+        self.shared.lock().begin_new(name, share);
         let mut chunks = 0;
         for _ in 0..COMING_STEPS {
             self.balance();
             chunks = self.shared.lock().budget.target(name).map_or(share.min, |target| target.chunks);
             if chunks >= share.min {
                 let memory = self.memory(share.min);
-                let more = memory.total.saturating_sub(memory.given + chunks);
+                let more = memory.total.saturating_sub(memory.given.saturating_add(chunks));
                 return Ok((chunks.saturating_add(more).min(share.max), self.set_budget()));
             }
             std::thread::sleep(COMING);
@@ -177,56 +290,73 @@ impl OpenGuests {
         if chunks > 0 {
             return Ok((chunks, self.set_budget()));
         }
-        self.shared.lock().coming.remove(name);
-        let why = "the other guests have not given memory yet: try again, or see `ferrite guest budget`";
-        Err(Failure::busy(why.to_string()))
+        self.shared.lock().end_new(name);
+        Err(not_given())
     }
 
-    /// Gives a closed guest its minimum, before another process has it. Waits a while until the others have given it.
-    pub(crate) fn fill_up(&self, name: &str) -> std::result::Result<(), Failure> {
-        let tag = self.tag(name)?;
-        let Some(ShareRecord { share, .. }) = ShareRecord::read(&tag) else { return Ok(()) };
-        if chunks(&tag) >= share.min {
+    /// Gives a closed guest its minimum, before another process has it. Waits a while until the others have given it. The
+    /// caller has named the guest in `coming`.
+    pub(crate) fn fill_up(&self, name: &str, share: GuestShare) -> std::result::Result<(), Failure> {
+        let is_filled = || {
+            let tag = self.tag(name)?;
+            // No space joins a guest that another process has already: lending it is refused.
+            Ok::<_, Failure>(chunks(&tag) >= share.min || self.pool.user_of(&tag).is_some())
+        };
+        if is_filled()? {
             return Ok(());
         }
-        self.shared.lock().coming.insert(name.into(), share);
-        let filled = (0..COMING_STEPS).try_for_each(|_| {
+        for _ in 0..COMING_STEPS {
             self.balance();
             let target = self.shared.lock().budget.target(name).map_or(0, |target| target.chunks);
-            if target > chunks(&*self.tag(name)?) {
-                let widened = FrameSpace::of(self.pool.hold(name)?)?.widen(u64::from(target) * FRAMES);
-                widened.or_else(|error| if error.is_want_of_space() { Ok(()) } else { Err(error) })?;
+            let widen = |space: FrameSpace| space.widen(u64::from(target) * FRAMES);
+            if target > chunks(&*self.tag(name)?)
+                && let Err(error) = self.pool.hold(name).and_then(FrameSpace::of).and_then(widen)
+                && !matches!(error.kind(), FailureKind::Full | FailureKind::Busy)
+            {
+                return Err(error.into());
             }
-            if chunks(&*self.tag(name)?) < share.min {
-                std::thread::sleep(COMING);
+            if is_filled()? {
+                return Ok(());
             }
-            Ok::<(), Failure>(())
-        });
-        self.shared.lock().coming.remove(name);
-        filled
+            std::thread::sleep(COMING);
+        }
+        Err(not_given())
     }
 
-    /// Refuses a minimum of `chunks` for the guest called `name` that the budget has no room for.
+    /// Refuses a minimum of `chunks` for the guest called `name` that the budget or the pool has no room for.
     pub(crate) fn ensure_minimum(&self, name: &str, chunks: u32) -> std::result::Result<(), Failure> {
         self.ensure_minimum_of(Some(name), chunks)
     }
 
     fn ensure_minimum_of(&self, name: Option<&str>, minimum: u32) -> std::result::Result<(), Failure> {
-        let others = self.tags().into_iter().filter(|tag| Some(tag.name.as_str()) != name);
-        let minima: u32 = others.filter_map(|tag| Some(ShareRecord::read(&tag)?.share.min)).sum();
-        let memory = self.memory(0);
-        if memory.is_set && minima.saturating_add(minimum) > memory.total {
-            let [wants, left] = [minimum, memory.total.saturating_sub(minima)].map(|chunks| u64::from(chunks) * CHUNK);
-            return Err(Failure::refused(format!(
+        let minima = self.minima(name);
+        let is_possible = |memory: &MemorySum| minima.saturating_add(minimum) <= memory.most();
+        let mut memory = self.memory(0);
+        if !is_possible(&memory) && self.pool.take_spare(None) {
+            memory = self.memory(0);
+        }
+        if is_possible(&memory) {
+            return Ok(());
+        }
+        let bytes = |chunks: u32| u64::from(chunks) * CHUNK;
+        let (wants, left) = (bytes(minimum), bytes(memory.most().saturating_sub(minima)));
+        Err(Failure::refused(if memory.is_set && memory.total == memory.most() {
+            format!(
                 "a minimum of {wants} bytes is not possible: the budget of the guests has {left} bytes beside the minima of \
                  the others. `ferrite guest budget POOL --set BYTES` changes it"
-            )));
-        }
-        Ok(())
+            )
+        } else {
+            format!(
+                "a minimum of {wants} bytes is not possible: the pool has {left} bytes for it beside the minima of the \
+                 others"
+            )
+        }))
     }
 
-    /// Stores the record that `change` makes of that of the guest in `tag`. Durable on return.
-    fn change_record(&self, tag: &Tag, change: impl Fn(&mut ShareRecord)) -> std::result::Result<(), Failure> {
+    /// Stores the record that `change` makes of that of the guest called `name`. Durable on return. The caller holds
+    /// `changing`.
+    fn change_record(&self, name: &str, change: impl Fn(&mut ShareRecord)) -> std::result::Result<(), Failure> {
+        let tag = &*self.tag(name)?;
         let layout = GuestLayout::read(tag)?;
         let mut record = ShareRecord::read(tag).expect("the layout was read");
         change(&mut record);
@@ -246,25 +376,31 @@ impl OpenGuests {
 
     /// Changes the share of the guest called `name`.
     pub(crate) fn set(&self, name: &str, asked: AskedShare) -> std::result::Result<GuestReport, Failure> {
+        let changing = self.changing.lock();
         let tag = self.tag(name)?;
         GuestLayout::read(&tag)?;
-        let share = asked.after(ShareRecord::read(&tag).expect("the layout was read").share)?;
-        self.ensure_minimum(name, share.min)?;
-        self.change_record(&tag, |record| record.share = share)?;
+        let before = ShareRecord::read(&tag).expect("the layout was read").share;
+        let share = asked.after(before)?;
+        if share.min > before.min {
+            self.ensure_minimum(name, share.min)?;
+        }
+        self.change_record(name, |record| record.share = share)?;
+        drop(changing);
         self.balance();
         Ok(self.report(&*self.tag(name)?))
     }
 
     /// Stores the budget in force with every guest: a crash, or a guest that was damaged, may have left another one.
     pub(crate) fn spread_budget(&self) {
+        let _changing = self.changing.lock();
         let budget = self.set_budget();
         if planted!("guest: a removed guest takes the budget along") {
             return;
         }
         for tag in self.tags() {
-            if ShareRecord::read(&tag).is_some_and(|record| record.budget != budget) {
+            if record(&tag).is_some_and(|record| record.budget != budget) {
                 // The others have it still.
-                let _ = self.change_record(&tag, |record| record.budget = budget);
+                let _ = self.change_record(&tag.name, |record| record.budget = budget);
             }
         }
     }
@@ -327,8 +463,8 @@ impl OpenGuests {
 
     /// Stores a budget of `chunks` with every guest; 0: none.
     fn change_budget(&self, chunks: u32) -> std::result::Result<(), Failure> {
-        let tags = self.tags();
-        let minima: u32 = tags.iter().filter_map(|tag| Some(ShareRecord::read(tag)?.share.min)).sum();
+        let _changing = self.changing.lock();
+        let (tags, minima) = (self.tags(), self.minima(None));
         if tags.is_empty() {
             return Err(Failure::refused("the pool has no guest: a budget is stored with guests".to_string()));
         }
@@ -338,8 +474,10 @@ impl OpenGuests {
                 "the minima of the guests are {minima} bytes together: `ferrite guest set` changes them"
             )));
         }
-        let budget = SetBudget { number: self.set_budget().number + 1, chunks };
-        let stored = tags.iter().map(|tag| self.change_record(tag, |record| record.budget = budget));
+        let number = self.set_budget().number.checked_add(1);
+        let number = number.ok_or_else(|| Failure::refused("the budget was set as often as its number allows"))?;
+        let budget = SetBudget { number, chunks };
+        let stored = tags.iter().map(|tag| self.change_record(&tag.name, |record| record.budget = budget));
         // One guest that has it is enough, and the others get it later.
         let mut failed: Vec<Failure> = stored.filter_map(std::result::Result::err).collect();
         match failed.pop() {

@@ -233,3 +233,26 @@ fn vb3_a_smaller_budget_is_reached() {
     }
     assert_eq!(chunks(&guests).iter().sum::<u32>(), 16);
 }
+
+/// A guest that is about to be used gets a large minimum in one step, unless another guest holds the chunks.
+#[test]
+fn vb3_a_minimum_is_promised_at_once_if_no_guest_holds_it() {
+    for (held, promised) in [(24, 40), (25, 4)] {
+        let mut budget = MemoryBudget::default();
+        budget.step(TOTAL, &[guest("a", held, 1, 64), guest("new", 0, 40, 40)]);
+        budget.promise_minimum("new", 40, TOTAL);
+        assert_eq!(budget.target("new").expect("there").chunks, promised);
+    }
+}
+
+#[test]
+fn the_largest_numbers_do_not_overflow() {
+    let mut budget = MemoryBudget::default();
+    let mut guests: Vec<GuestUse> = (0..4).map(|at| guest(&format!("g{at}"), 1, 1, u32::MAX)).collect();
+    guests[0].missed = 10;
+    guests[1].share.min = u32::MAX;
+    (0..3).for_each(|_| budget.step(u32::MAX, &guests));
+    budget.promise_minimum("g1", u32::MAX, u32::MAX);
+    guests[1].share.min = 1;
+    (0..3).for_each(|_| budget.step(u32::MAX, &guests));
+}

@@ -7,7 +7,8 @@ fn shares_that_no_guest_has_are_refused_with_the_possible_ones() {
     assert!(refused(0, 1, 1).contains("at least"));
     assert!(refused(2, 1, 1).contains("larger"));
     assert!(refused(1, 1, 0).contains("from 1 to") && refused(1, 1, WEIGHT_MAX + 1).contains("from 1 to"));
-    assert!(GuestShare { min: 1, max: 1, weight: WEIGHT_MAX }.ensure_possible().is_ok());
+    assert!(refused(1, CHUNKS_MAX + 1, 1).contains("at most"));
+    assert!(GuestShare { min: 1, max: CHUNKS_MAX, weight: WEIGHT_MAX }.ensure_possible().is_ok());
     assert!(chunks_of(CHUNK + 1).is_err() && chunks_of(0).is_err() && chunks_of(u64::MAX / CHUNK * CHUNK).is_err());
     assert_eq!(chunks_of(3 * CHUNK).expect("possible"), 3);
 }

@@ -1,12 +1,16 @@
 //! Changes of a guest's part of the pool.
 
+use std::time::Duration;
+
 use ferrite_crash::{ExploreOptions, Points, World, explore};
 use ferrite_disk::{Access, Disk};
 use ferrite_memory::planted::plant;
 use ferrite_pool::layout::{CHUNK, PAGE};
+use ferrite_pool::{Role, Stream};
 
 use super::pool_guest::{checked, make, open, pool_of};
-use crate::guest_resize::resize;
+use crate::frame_space::FrameSpace;
+use crate::guest_resize::{drop_last, resize};
 use crate::{GuestError, Result};
 
 /// Demotes all pages of the guest of `world`.
@@ -49,6 +53,47 @@ fn vb1_frames_join_and_leave_without_a_page() {
     resized(&world, 2).expect("there is space");
     ensure(&world, version);
     assert!(checked(&world).is_sound(), "{:?}", checked(&world).findings);
+}
+
+/// The last chunk of a guest stays, and a guest that has its target already keeps what it has.
+#[test]
+fn a_guest_keeps_its_last_chunk_and_its_target() {
+    let world = make();
+    resized(&world, 2).expect("there is space");
+    flush(&world);
+    let drop_to = |least| drop_last(&FrameSpace::of(pool_of(&world).hold("g")?)?, least);
+    for (least, left) in [(1024, 1024), (0, 512), (0, 512)] {
+        drop_to(least).expect("no truth is in the last chunk");
+        assert_eq!(frames(&world).iter().sum::<u64>(), left);
+    }
+}
+
+/// VR9: a change waits while the pool is frozen, and stores no word before.
+#[test]
+fn vr9_no_word_of_a_closed_guest_changes_in_a_frozen_pool() {
+    let world = make();
+    resized(&world, 2).expect("there is space");
+    write_all(&world, |page| version(page) ^ 2);
+    flush(&world);
+    let pool = pool_of(&world);
+    let map = Stream::new(&pool.tag("g").expect("there").extents, Role::MAP);
+    let words = || {
+        let at = map.locate(PAGE + 512 * 8).expect("the words of the second chunk").at;
+        let mut words = [0; PAGE as usize / 2];
+        pool.memory().load(at, &mut words);
+        words
+    };
+    let before = words();
+    assert!(before.iter().any(|byte| *byte != 0), "frames of the second chunk have copies");
+    std::thread::scope(|scope| {
+        let frozen = pool.freeze();
+        let changing = scope.spawn(|| resize(&pool, "g", CHUNK));
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(words() == before && !changing.is_finished());
+        drop(frozen);
+        changing.join().expect("no panic").expect("no truth is there");
+    });
+    assert_eq!(frames(&world).iter().sum::<u64>(), 512);
 }
 
 /// Returns the byte that [`make`] writes to `page`, of which it changes page 5 again.

@@ -24,7 +24,7 @@ const SIZE: u64 = 8 << 20;
 pub(crate) struct ServedGuests {
     _folder: tempfile::TempDir,
     path: PathBuf,
-    disks: Arc<Mutex<BTreeMap<String, Arc<RamDisk>>>>,
+    pub(super) disks: Arc<Mutex<BTreeMap<String, Arc<RamDisk>>>>,
 }
 
 impl ServedGuests {

@@ -119,3 +119,85 @@ fn canary_vb9_a_removed_guest_that_takes_the_budget_along_is_caught() {
     let _planted = plant("guest: a removed guest takes the budget along");
     assert_ne!(removed_with_the_newest(), Some(6));
 }
+
+/// A closed guest whose disk is absent gives nothing. When it opens again, its memory flows as before.
+#[test]
+fn a_guest_gives_again_when_its_disk_is_back() {
+    let world = ServedGuests::new();
+    let mut access = world.open();
+    create(&mut access, "g", "d");
+    create(&mut access, "h", "e");
+    let all = |byte: u8| vec![byte; (PAGES * PAGE) as usize];
+    disk(&access, "g").write(0, &all(5), Access::Cached).expect("written");
+    budget(&mut access, Some(5 * CHUNK));
+    close(access);
+    let absent = world.disks.lock().remove("d").expect("there");
+
+    let mut access = world.open();
+    let storm = disk(&access, "h");
+    let mut round = || storm.write(0, &all(7), Access::Cached).expect("written");
+    let start = Instant::now();
+    loop {
+        round();
+        let report = budget(&mut access, None);
+        if report.guests[0].waits_for.as_ref().is_some_and(|why| why.contains("its disk fails")) {
+            break;
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "{report:?}");
+    }
+    world.disks.lock().insert("d".into(), absent);
+    assert_eq!(block(&*disk(&access, "g"), 3), 5);
+    reach(&mut access, [1, 4], &mut round);
+}
+
+/// A closed guest with a fixed share gets what it lacks.
+#[test]
+fn a_closed_guest_gets_its_fixed_share() {
+    let world = ServedGuests::new();
+    let mut access = world.open();
+    create(&mut access, "g", "d");
+    create(&mut access, "h", "e");
+    budget(&mut access, Some(9 * CHUNK));
+    ask::<GuestReport>(&mut access, &GuestRequest::Detach { name: "g".into() });
+    ask::<GuestReport>(&mut access, &set("g", range(5, 5)));
+    reach(&mut access, [5, 2], || ());
+}
+
+/// A minimum that the pool cannot give is refused, before another guest gives memory for it.
+#[test]
+fn a_minimum_beyond_the_pool_is_refused() {
+    let world = ServedGuests::new();
+    let mut access = world.open();
+    create(&mut access, "g", "d");
+    let before = budget(&mut access, None);
+    for request in [set("g", range(100, 100)), GuestRequest::Resize { name: "g".into(), pm_bytes: 100 * CHUNK }] {
+        let why = refused(&mut access, &request).message;
+        assert!(why.contains("the pool has") && why.contains("beside the minima"), "{why}");
+    }
+    let place = GuestDiskPlace { address: "e".into(), path: PathBuf::new() };
+    let pm = Some(range(100, 100));
+    let new = GuestRequest::Create { name: "h".into(), size: PAGES * PAGE, pm, weight: None, disk: place };
+    assert!(refused(&mut access, &new).message.contains("beside the minima"));
+    assert_eq!(budget(&mut access, None), before);
+    assert!(refused(&mut access, &set("g", range(1, 1 << 23))).message.contains("at most"));
+}
+
+/// Calls between the steps of the budget change no demand.
+#[test]
+fn reports_do_no_steps() {
+    let world = ServedGuests::new();
+    let mut access = world.open();
+    create(&mut access, "g", "d");
+    budget(&mut access, Some(2 * CHUNK));
+    let guest = disk(&access, "g");
+    let all = vec![5; (PAGES * PAGE) as usize];
+    let missed = |report: &BudgetReport| report.guests[0].missed_pages;
+    let start = Instant::now();
+    while missed(&budget(&mut access, None)) == 0 {
+        guest.write(0, &all, Access::Cached).expect("written");
+        assert!(start.elapsed() < Duration::from_secs(60));
+    }
+    let before = missed(&budget(&mut access, None));
+    (0..20).for_each(|_| drop(budget(&mut access, None)));
+    assert!(missed(&budget(&mut access, None)) > before / 8, "at most a few steps have passed");
+}

@@ -14,10 +14,19 @@ impl TagLease {
     /// # Errors
     /// [`Error::Busy`] for a lent lease; else as [`TagLease`] says.
     pub fn narrow(&self, role: Role, bytes: u64) -> Result<()> {
+        self.narrow_behind(role, bytes, &|| Ok(()))
+    }
+
+    /// Frees pages as [`TagLease::narrow`] does, behind `prepare`. `prepare` runs in the transaction: it may store into
+    /// the tag, because no freeze of the pool begins before it returns. Its stores have to be durable on its return.
+    ///
+    /// # Errors
+    /// The errors of `prepare`; else as [`TagLease::narrow`].
+    pub fn narrow_behind(&self, role: Role, bytes: u64, prepare: &dyn Fn() -> Result<()>) -> Result<()> {
         let (pool, _changing) = (self.own_pool()?, self.changing.lock());
         let tag = self.tag();
         let keep = first_part(&tag, role, bytes.div_ceil(PAGE));
-        self.replace(pool, &tag, tag.attributes, &keep)
+        self.replace(pool, &tag, tag.attributes, &keep, prepare)
     }
 
     /// Replaces the attributes of the tag. Durable on return.
@@ -27,7 +36,7 @@ impl TagLease {
     pub fn set_attributes(&self, attributes: [u8; 64]) -> Result<()> {
         let (pool, _changing) = (self.own_pool()?, self.changing.lock());
         let tag = self.tag();
-        self.replace(pool, &tag, attributes, &tag.extents)
+        self.replace(pool, &tag, attributes, &tag.extents, &|| Ok(()))
     }
 
     fn own_pool(&self) -> Result<&Pool> {
@@ -39,8 +48,15 @@ impl TagLease {
         }
     }
 
-    fn replace(&self, pool: &Pool, tag: &Tag, attributes: [u8; 64], keep: &[Extent]) -> Result<()> {
-        let changed = pool.change_tag(tag, &TagChange { size: tag.size, attributes, add: &[], keep }, |_| Ok(()))?;
+    fn replace(
+        &self,
+        pool: &Pool,
+        tag: &Tag,
+        attributes: [u8; 64],
+        keep: &[Extent],
+        prepare: &dyn Fn() -> Result<()>,
+    ) -> Result<()> {
+        let changed = pool.change_tag(tag, &TagChange { size: tag.size, attributes, add: &[], keep }, |_| prepare())?;
         *self.tag.lock() = Arc::clone(&changed);
         Ok(())
     }
