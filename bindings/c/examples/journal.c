@@ -30,7 +30,7 @@ int main(int argc, char **argv)
     journal = base;
     for (int at = 3; at < argc; at++) {
         len = strlen(argv[at]);
-        if (len > sizeof journal->text - journal->bytes - 1)
+        if (journal->bytes >= sizeof journal->text || len >= sizeof journal->text - journal->bytes)
             break;
         memcpy(journal->text + journal->bytes, argv[at], len);
         journal->text[journal->bytes + len] = '\n';

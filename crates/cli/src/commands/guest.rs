@@ -148,7 +148,7 @@ fn show_guest(guest: &GuestReport) -> String {
 /// Returns the description of a guest.
 fn show_counts(guest: &GuestReport) -> String {
     let Some(counts) = guest.counts else { return show_guest(guest) };
-    let pages = |count: u64| size::show(count * 4096);
+    let pages = |count: u64| size::show(count.saturating_mul(4096));
     let state = format!(
         "  in the pool: {} newer than the disk, {} that the disk has too, {} free\n",
         pages(counts.truth_frames),

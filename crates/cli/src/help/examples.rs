@@ -197,7 +197,7 @@ pub const ALL: &[(&str, &[&str])] = &[
         &[
             "ferrite guest budget",
             "ferrite guest budget /mnt/pmem/pool --set 16G",
-            "ferrite guest budget pool --set auto          # half of what is free beside the guests",
+            "ferrite guest budget pool --set auto          # half of what guests have and the pool has free",
         ],
     ),
     ("ferrite guest detach", &["ferrite guest detach g", "ferrite guest detach /mnt/pmem/pool g --json"]),

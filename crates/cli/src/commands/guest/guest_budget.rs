@@ -15,8 +15,8 @@ const AUTO: &str = "auto";
 
 /// Change how much of the pool a guest may have, also in use; durable when it returns
 ///
-/// Its memory follows within seconds: a guest that gets less writes pages to its disk first. `ferrite guest budget`
-/// shows how far it is.
+/// Its memory follows within seconds, except while a program has the guest mapped. A guest that gets less writes pages to
+/// its disk first. `ferrite guest budget` shows how far it is.
 #[derive(Args)]
 pub struct ChangedGuest {
     #[command(flatten)]
@@ -52,7 +52,7 @@ impl ChangedGuest {
 pub struct GuestBudget {
     #[command(flatten)]
     whole: WholePool,
-    /// The bytes for all guests; `auto`: half of what the pool has free beside them, and at least what they have
+    /// The bytes for all guests; `auto`: half of what they have and the pool has free, at least what they have
     #[arg(long, value_name = "BYTES", value_parser = parse_budget)]
     set: Option<u64>,
 }
@@ -77,7 +77,7 @@ pub fn parse_range(text: &str) -> Result<PmRange, String> {
 }
 
 fn show_budget(budget: &BudgetReport) -> String {
-    let how = if budget.is_set { "set" } else { "half of what is free beside the guests, at least what they have" };
+    let how = if budget.is_set { "set" } else { "half of what is free and given, at least what they have" };
     let [bytes, given] = [budget.bytes, budget.given_bytes].map(size::show);
     let head = format!("{bytes} for all guests ({how}), {given} given\n");
     budget.guests.iter().map(show_share).fold(head, |text, line| text + &line)
@@ -87,7 +87,7 @@ fn show_share(share: &ShareReport) -> String {
     let ShareReport { name, weight, missed_pages, .. } = share;
     let [has, min, max] = [share.pm_bytes, share.min_bytes, share.max_bytes].map(size::show);
     let state = if share.is_used { "in use" } else { "at rest" };
-    let missed = size::show(missed_pages * 4096);
+    let missed = size::show(missed_pages.saturating_mul(4096));
     let waits = share.waits_for.as_ref().map_or_else(String::new, |what| format!("  {what}\n"));
     format!("{name:<20} {has} ({min} to {max}, weight {weight}), {state}, {missed} read again\n{waits}")
 }
