@@ -11,8 +11,9 @@ use crate::source::{RustSource, pattern};
 const FRONT_ENDS: [&str; 7] = ["nbd", "fuse", "fuser", "virtio", "vhost", "ublk", "clap"];
 
 /// Files below the edge that may read a clock.
-const CLOCK_FILES: [&str; 4] = [
+const CLOCK_FILES: [&str; 5] = [
     "crates/cache/src/limited_opener.rs", // how long a device may take that its caller waits for
+    "crates/guest/src/shared_budget.rs",  // the time between two steps of the budget
     "crates/memory/src/stamp.rs",         // for callers that hand a clock to file systems
     "crates/owner/src/pool_metrics.rs",   // how long the pool is open, and how old its image is
     "crates/sqlite-log/src/database_identity.rs", // the birth time of a file, by the epoch
