@@ -76,7 +76,7 @@ impl Project {
             (Command::new(environment.join("bin/python")), vec!["-m", "pytest", "--quiet", "bindings/python/tests"]),
         ];
         for (at, (mut command, arguments)) in steps.into_iter().enumerate() {
-            command.args(arguments).current_dir(self.root());
+            command.args(arguments).current_dir(self.root()).env("FERRITE_BIN", self.target().join("release/ferrite"));
             if at == 0 {
                 command.arg(&environment);
             }

@@ -10,7 +10,7 @@ import threading
 import ferrite
 import pytest
 
-COMMAND = pathlib.Path(sys.executable).parent / "ferrite"
+COMMAND = os.environ.get("FERRITE_BIN") or pathlib.Path(sys.executable).parent / "ferrite"
 SIZE = 8 << 20
 
 
