@@ -23,7 +23,7 @@ const GOLDEN_FOLDERS: [&str; 2] = ["testdata", "testdata/traces"];
 pub const LIBRARIES: [(&str, &str); 3] = [
     ("debug/deps/libferrite.so", "testdata/freeze/symbols-c.txt"),
     ("release/libferrite_sqlite.so", "testdata/freeze/symbols-sqlite.txt"),
-    ("preload/preload/libferrite_preload.so", "testdata/freeze/symbols-preload.txt"),
+    ("preload/x86_64-unknown-linux-gnu/preload/libferrite_preload.so", "testdata/freeze/symbols-preload.txt"),
 ];
 
 pub(super) fn check(project: &CheckedProject<'_>, findings: &mut Vec<RuleFinding>) {
