@@ -14,7 +14,7 @@ fn main() {
     rustc.args(["--edition", "2024", "--crate-name", "ferrite_sim_plugin", "--crate-type", "cdylib"]);
     rustc.args(["--target", &variable("TARGET"), "-C", "opt-level=3", "-C", "codegen-units=1", "-C", "panic=abort"]);
     rustc.args(["-C", "strip=symbols", "-o"]).arg(&made).arg(source);
-    // The linker is the program's: that of a package links for an old glibc.
+    // The program's linker links this too: a package is linked for an old glibc.
     println!("cargo::rerun-if-env-changed=CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_LINKER");
     if let Ok(linker) = std::env::var("RUSTC_LINKER") {
         rustc.args(["-C", &format!("linker={linker}")]);

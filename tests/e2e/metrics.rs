@@ -63,7 +63,7 @@ impl Prometheus {
         let escaped = |byte: u8| if is_plain(&byte) { char::from(byte).into() } else { format!("%{byte:02X}") };
         let query: String = query.bytes().map(escaped).collect();
         loop {
-            // By 1.0, so that the answer comes in one piece. At first there is none.
+            // The request has version 1.0, so Prometheus answers in one piece. At first Prometheus has no sample.
             let request = format!("GET /api/v1/query?query={query} HTTP/1.0");
             let (_, answer) = answer(&self.host, &request).unwrap_or_default();
             let series: Value = serde_json::from_str(&answer).unwrap_or_default();

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::load_trace::{TraceStep, TraceVerb};
 
-/// Page numbers of all files of a load together: those of one file are consecutive.
+/// Numbers for the pages of all files of a load. The pages of one file have consecutive numbers.
 pub type FlatPage = u64;
 
 /// The counts of a policy.

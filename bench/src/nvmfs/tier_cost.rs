@@ -18,7 +18,7 @@ const WITHOUT: &str = "no tier";
 const NAME: &str = "files";
 /// Milliseconds that a slice is expected to take.
 const SLICE_MS: u64 = 5;
-/// Passes over the pages that memory is to hold, before the slices.
+/// How often the load uses each page before the slices, so that memory holds all of them.
 const WARM_PASSES: u64 = 12;
 
 /// Runs the cases that the options ask for.

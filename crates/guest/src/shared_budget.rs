@@ -101,7 +101,7 @@ pub(crate) struct AskedShare {
 }
 
 impl AskedShare {
-    /// Returns the share, which is that of `before` except for what the user names.
+    /// Returns the share `before` with the values that the user names.
     fn after(self, before: GuestShare) -> Result<GuestShare> {
         let mut share = GuestShare { weight: self.weight.unwrap_or(before.weight), ..before };
         if let Some(PmRange { min_bytes, max_bytes }) = self.pm {
@@ -166,7 +166,7 @@ impl OpenGuests {
         sum(others.filter_map(|tag| Some(record(tag)?.share.min)))
     }
 
-    /// Returns the memory of the guests. `coming_minimum` is that of a guest which is not there yet. Without a budget
+    /// Returns the memory of the guests. `coming_minimum` is the minimum of a new guest. Without a budget
     /// that a user has set, no guest is asked for memory that the pool has.
     fn memory(&self, coming_minimum: u32) -> MemorySum {
         let given = sum(self.tags().iter().map(|tag| chunks(tag)));
@@ -353,7 +353,7 @@ impl OpenGuests {
         }))
     }
 
-    /// Stores the record that `change` makes of that of the guest called `name`. Durable on return. The caller holds
+    /// Changes the record of the guest called `name` by `change`, and stores it. Durable on return. The caller holds
     /// `changing`.
     fn change_record(&self, name: &str, change: impl Fn(&mut ShareRecord)) -> std::result::Result<(), Failure> {
         let tag = &*self.tag(name)?;

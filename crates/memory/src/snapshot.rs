@@ -82,8 +82,8 @@ impl<M: Memory> SnapshotMemory<M> {
         SnapshotInstant(instant)
     }
 
-    /// Returns true if marks tell which pages changed since `instant` (SN4): the last snapshot began then, and nothing was ever
-    /// shared.
+    /// Returns true if marks tell which pages changed since `instant` (SN4). The last snapshot then began at `instant`,
+    /// and no part was ever shared.
     pub fn has_marks_since(&self, instant: SnapshotInstant) -> bool {
         self.instant.load(Ordering::Relaxed) == instant.0 && !self.was_ever_shared.load(Ordering::SeqCst)
     }

@@ -289,7 +289,7 @@ impl LastSave {
 struct SavedChunk {
     chunk: u64,
     pages: ChunkPages,
-    /// The pages that the save reads, because they may differ from those of the last save (KI5).
+    /// The pages that the save reads, because they may have changed since the last save (KI5).
     read: ChunkPages,
 }
 
