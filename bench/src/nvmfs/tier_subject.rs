@@ -33,8 +33,9 @@ pub const MOUNT: &str = "ferrite mount";
 pub const PAPER: &str = "the paper's rules";
 /// The name of our file system in its pool.
 const NAME: &str = "files";
-/// Page cache beyond our pool's size: without it, the kernel kills programs whose cache is not written back in time.
-const UNWRITTEN_BYTES: u64 = 8 << 20;
+/// Memory beyond the size of the page cache, for names, inodes and pages that are not yet written: without it, the kernel
+/// kills programs.
+const KERNEL_BYTES: u64 = 8 << 20;
 /// The flash of the drive beyond what its users see, in per cent.
 const SPARE_PERCENT: f64 = 10.0;
 /// Blocks that a small drive has beyond those.
@@ -154,10 +155,10 @@ impl TierSubject {
                 let options = if kernel.name == "btrfs" { "noatime,nodatacow" } else { "noatime" };
                 let node = mount_root.node("node", NodeSource::Disk(ssd.stats.clone()), options)?.of(kernel);
                 node.format()?;
-                (SubjectFs::Kernel(node), MemoryLimit::new(size.memory_bytes + UNWRITTEN_BYTES)?)
+                (SubjectFs::Kernel(node), MemoryLimit::new(size.memory_bytes + KERNEL_BYTES)?)
             }
-            // Only the pool holds content of ours: the kernel's cache of the mount gets nothing.
-            _ => (ours(&mount_root, &ssd, size, ferrite, place)?, MemoryLimit::new(0)?),
+            // Only the pool holds content of ours: the page cache of the mount gets nothing.
+            _ => (ours(&mount_root, &ssd, size, ferrite, place)?, MemoryLimit::new(KERNEL_BYTES)?),
         };
         if matches!(kind, SubjectKind::Paper) {
             fs.use_the_papers_rules()?;
