@@ -1,11 +1,12 @@
 #!/bin/sh
-# Runs in the machine of try-machine.sh: compares what outlived the boot before, then writes until the machine ends. The
-# kernel's parameters are trial.boot, the number of this boot; trial.end, what ends it; trial.least and trial.most, between
-# which the number of records must be.
+# Runs in the machine of try-machine.sh: compares what outlived the boot before, then writes until the machine ends.
 #
-# Each boot leaves a tree, a row in a database whose log is in the pool, and records. The record N is the file records/N,
-# then the row N of files/app.db. Both are in one file system, so an image of one moment has a prefix of the records, and
-# at most one file without its row.
+# Parameters of the kernel: trial.boot is the number of this boot, and trial.end is what ends it. The number of records
+# must be from trial.least to trial.most.
+#
+# Each boot leaves a tree, a row in a database whose log is in the pool, and records. The record N is the file
+# records/N, then the row N of files/app.db. Both are in one file system, so an image of one moment has a prefix of the
+# records, and at most one file without its row.
 set -u
 # The records go on while the machine goes down, until a write fails.
 trap '' TERM
@@ -66,7 +67,9 @@ serve() { # TIME
 compare() { # BOOT LEAST MOST
     cd "$files" || fail "no $files"
     [ "$(echo tree-*)" = "tree-$1" ] || fail "the trees are $(echo tree-*), not tree-$1"
-    [ "$(digest "tree-$1")" = "$(digest $source)" ] || fail "tree-$1 is not $source: $(diff -r "tree-$1" $source 2>&1 | head -n 3)"
+    if [ "$(digest "tree-$1")" != "$(digest $source)" ]; then
+        fail "tree-$1 is not $source: $(diff -r "tree-$1" $source 2>&1 | head -n 3)"
+    fi
     rows=$(logged 'select group_concat(boot, " ") from (select boot from boots order by boot);')
     [ "$rows" = "$(seq -s ' ' "$1")" ] || fail "the rows in logged.db are '$rows', not 1 to $1"
     sound=$(sqlite3 app.db 'pragma integrity_check')
@@ -113,7 +116,8 @@ fault() { # SIGNAL
 if [ "$boot" = 1 ]; then
     serve 1h
     systemctl enable --quiet $unit
-    mkdir "$files/records" && sqlite3 "$files/app.db" 'create table records (n integer primary key)' || fail "no first write"
+    mkdir "$files/records" || fail "no first folder"
+    sqlite3 "$files/app.db" 'create table records (n integer primary key)' || fail "no first database"
     logged 'create table boots (boot integer primary key);' || fail "no database with its log in the pool"
     records=0
 else

@@ -17,7 +17,10 @@ kernel=$(realpath "${2:?usage: try-machine.sh DEB KERNEL [ROUNDS [SEED [SUITE]]]
 rounds=${3:-1} seed=${4:-1} suite=${5:-bookworm}
 here=$(cd "$(dirname "$0")" && pwd)
 for program in qemu-system-x86_64 debootstrap mkfs.ext4; do
-    command -v "$program" > /dev/null || { echo "$program is not installed: apt-get install qemu-system-x86 debootstrap e2fsprogs" >&2; exit 1; }
+    command -v "$program" > /dev/null || {
+        echo "$program is missing: apt-get install qemu-system-x86 debootstrap e2fsprogs" >&2
+        exit 1
+    }
 done
 work=$(mktemp -d)
 root=$work/root disk=$work/disk qemu=
@@ -46,7 +49,9 @@ build() {
     printf '%s\n' virtio_pci virtio_blk ext4 > "$root/etc/initramfs-tools/modules"
     cp "$deb" "$root/root/ferrite.deb"
     install -m 755 "$here/machine-trial.sh" "$root/usr/local/sbin/machine-trial"
-    inside() { chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root DEBIAN_FRONTEND=noninteractive "$@"; }
+    inside() {
+        chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root DEBIAN_FRONTEND=noninteractive "$@"
+    }
     inside dpkg -i /root/ferrite.deb > "$work/log"
     inside depmod "$version"
     inside mkinitramfs -o /root/initramfs "$version" > "$work/log" 2>&1 || { tail -n 5 "$work/log" >&2; exit 1; }
@@ -76,8 +81,8 @@ boot() { # END LEAST MOST
     number=$((number + 1))
     parameters="trial.boot=$number trial.end=$1 trial.least=$2 trial.most=$3"
     : > "$work/lines"
-    qemu-system-x86_64 -accel tcg,thread=multi -machine q35 -cpu max -smp 2 -m 1024M -nodefaults -display none -no-reboot \
-        -kernel "$work/vmlinuz" -initrd "$work/initramfs" \
+    qemu-system-x86_64 -accel tcg,thread=multi -machine q35 -cpu max -smp 2 -m 1024M \
+        -nodefaults -display none -no-reboot -kernel "$work/vmlinuz" -initrd "$work/initramfs" \
         -append "console=ttyS0 root=/dev/vda rw panic=-1 $parameters" \
         -drive if=virtio,format=raw,cache=writeback,file="$disk" \
         -serial "file:$work/console" -serial "file:$work/lines" < /dev/null 2> "$work/errors" &
@@ -140,18 +145,20 @@ last() { # WORD
 begun=$(date +%s)
 build
 echo "built the machine in $(($(date +%s) - begun)) s"
+# The longest time of one boot, for a machine with other work.
+limit=1200
 number=0 least=0 most=0
 for round in $(seq "$rounds"); do
     begun=$(date +%s)
     boot reboot "$least" "$most"
-    await ended 600
+    await ended "$limit"
     wait "$qemu" || failed "QEMU ended with an error"
     qemu=
     least=$(last written) most=$((least + 1))
     echo "round $round: a reboot in order after record $least"
 
     boot cut "$least" "$most"
-    await '^kept' 600
+    await '^kept' "$limit"
     tenths=$(((seed * 7919 + number * 104729) % 60))
     sleep "$((tenths / 10)).$((tenths % 10))"
     cut_power
@@ -159,13 +166,13 @@ for round in $(seq "$rounds"); do
     echo "round $round: the power failed after record $((most - 1)), a save has record $least"
 
     boot power "$least" "$most"
-    await '^saved' 600
+    await '^saved' "$limit"
     cut_power
     least=$(last power) most=$(($(last written) + 1))
     echo "round $round: the power failed after record $((most - 1)), SIGPWR came after record $least"
     echo "round $round took $(($(date +%s) - begun)) s"
 done
 boot nothing "$least" "$most"
-await '^compared' 600
+await '^compared' "$limit"
 cut_power
-echo "$rounds rounds: trees and databases outlived each reboot, each power failure after a save and each SIGPWR (seed $seed)"
+echo "$rounds rounds: trees and databases outlived each reboot, each power failure and each SIGPWR (seed $seed)"

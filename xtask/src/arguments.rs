@@ -20,7 +20,8 @@ The project's commands. Each exits 0 when all went well, 1 when not, 2 when it w
                               What takes hours: the tests that crash or kill something for N rounds (50 if not said)
                               from a new seed, which is printed, or from the seed N; and SQLite's own tests. Builds the
                               packages in two folders, which must give the same bytes. Installs, uses and removes
-                              them, which needs root and the network.
+                              them, which needs root and the network. Boots a machine with the Debian package in
+                              QEMU for up to 3 rounds of a reboot and two power failures.
   cargo xtask tidy            The rules alone: which package may name which, structure, sentences, the ledger, what is
                               frozen, and that the pages in docs/ point at what exists.
   cargo xtask prose [PATH]    Lists the lines of comments and pages below PATH that slow a reader down, with a hint each.

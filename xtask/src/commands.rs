@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::arguments::Runs;
 use crate::gate::{GateRun, TimeAllowance};
 use crate::kernel;
+use crate::package;
 use crate::programs;
 use crate::project::Project;
 
@@ -24,6 +25,9 @@ const END_TO_END: &str = "ferrite-tests";
 
 /// The variable that names the file for the counts of crash explorations.
 const EXPLORATIONS: &str = "FERRITE_EXPLORATIONS";
+
+/// The highest number of rounds of the machine with the Debian package. A round takes minutes.
+const MACHINE_ROUNDS_MAX: u64 = 3;
 
 /// Words in the names of the tests that a soak repeats: they crash or kill something, or take minutes.
 const SOAKED: [&str; 3] = ["crash", "kill", "own::"];
@@ -104,7 +108,26 @@ impl Project {
         } else {
             gate.not_run("packages", "programs are missing, see the step `packaging programs`");
         }
+        self.machine(&mut gate, runs);
         gate.finish()
+    }
+
+    /// Boots a machine with the Debian package of the step `packages`, and ends it in order and by power failures.
+    fn machine(&self, gate: &mut GateRun, runs: &Runs) {
+        if let Some(program) = programs::missing_for_machine() {
+            return gate.skip("machine", format!("{program} is not installed"));
+        }
+        if !gate.step("guest kernel", || kernel::ensure(&self.target())) {
+            return gate.not_run("machine", "it has no kernel, see the step `guest kernel`");
+        }
+        let found = kernel::package_in(&self.target().join("package")).zip(package::debian_suite().ok());
+        let Some((package, suite)) = found else {
+            return gate.not_run("machine", "there is no Debian package, see the step `packages`");
+        };
+        let mut command = Command::new("sh");
+        command.current_dir(self.root()).arg("packaging/try-machine.sh").arg(package).arg(self.target().join("guest"));
+        let (rounds, seed) = (runs.rounds.min(MACHINE_ROUNDS_MAX), runs.seed);
+        gate.command("machine", command.args([rounds.to_string(), seed.to_string(), suite]));
     }
 
     /// Runs the quick form of each experiment in `names`, which write their files into target/figures.

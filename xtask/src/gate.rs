@@ -96,6 +96,14 @@ impl GateRun {
         });
     }
 
+    /// Adds a step that this machine cannot run, which counts as one skipped test.
+    pub fn skip(&mut self, name: &'static str, why: String) {
+        println!("\n== {name}\nskipped: {why}");
+        self.skips.push((name.into(), why));
+        let tally = TestTally { skipped: 1, ..TestTally::default() };
+        self.end(StepResult { name, took: Duration::ZERO, verdict: StepVerdict::Passed, tally });
+    }
+
     /// Prints the summary, with the counts in the last line. Returns true if every step passed.
     pub fn finish(self) -> bool {
         println!("\nsummary");

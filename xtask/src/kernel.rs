@@ -49,7 +49,8 @@ fn dependency(listed: &str) -> Option<String> {
     name.starts_with("linux-image-").then(|| name.to_owned())
 }
 
-fn package_in(folder: &Path) -> Option<PathBuf> {
+/// Returns a Debian package in `folder`.
+pub fn package_in(folder: &Path) -> Option<PathBuf> {
     let entries = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
     entries.into_iter().find(|path| path.extension().is_some_and(|it| it == "deb"))
 }

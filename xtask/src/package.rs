@@ -140,7 +140,7 @@ fn has_zig() -> bool {
 
 /// Returns the release of Debian in which the Debian package is tried: the oldest one if zig builds for it, or that of
 /// this machine.
-fn debian_suite() -> Result<String, String> {
+pub fn debian_suite() -> Result<String, String> {
     if has_zig() {
         return Ok("bookworm".into());
     }

@@ -70,6 +70,9 @@ const PACKAGING: &[(&str, &str)] = &[
     ("unshare", "util-linux"),
 ];
 
+/// The programs that build and boot the machine in which the Debian package is tried.
+const MACHINE: [&str; 4] = ["qemu-system-x86_64", "debootstrap", "mkfs.ext4", "unshare"];
+
 /// Test programs of crates.io, with the versions that are built.
 const CRATES: [(&str, &str); 2] = [("pjdfstest", "0.2.2"), ("fsx", "0.3.2")];
 
@@ -89,6 +92,11 @@ pub fn ensure() -> Result<String, String> {
 /// One line that names the packages, if they cannot be installed.
 pub fn ensure_packaging() -> Result<String, String> {
     install(|| absent(PACKAGING))
+}
+
+/// Returns the first program that is missing for the machine in which the Debian package is tried.
+pub fn missing_for_machine() -> Option<&'static str> {
+    MACHINE.into_iter().find(|program| !is_there(program))
 }
 
 /// Installs the packages that `missing` returns without their services, and asks again.

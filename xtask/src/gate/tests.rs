@@ -32,6 +32,14 @@ fn a_step_that_was_not_run_fails_the_run() {
 }
 
 #[test]
+fn a_skipped_step_is_counted_and_does_not_fail_the_run() {
+    let mut gate = GateRun::within(MINUTE);
+    gate.skip("machine", "no program".into());
+    assert_eq!(gate.done[0].counted(), TestTally { passed: 0, failed: 0, skipped: 1 });
+    assert!(gate.finish());
+}
+
+#[test]
 fn a_step_that_hangs_is_killed_and_fails() {
     let mut gate = GateRun::within(TimeAllowance { silence: Duration::from_millis(100), ..MINUTE });
     assert!(!gate.command("hang", &mut shell("sleep 1000")));
