@@ -47,15 +47,15 @@ build() {
     cp "$kernel/boot/vmlinuz-$version" "$work/vmlinuz"
     echo MODULES=list > "$root/etc/initramfs-tools/conf.d/trial"
     printf '%s\n' virtio_pci virtio_blk ext4 > "$root/etc/initramfs-tools/modules"
-    cp "$deb" "$root/root/ferrite.deb"
+    cp "$deb" "$root/tmp/ferrite.deb"
     install -m 755 "$here/machine-trial.sh" "$root/usr/local/sbin/machine-trial"
     inside() {
-        chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root DEBIAN_FRONTEND=noninteractive "$@"
+        chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp DEBIAN_FRONTEND=noninteractive "$@"
     }
-    inside dpkg -i /root/ferrite.deb > "$work/log"
+    inside dpkg -i /tmp/ferrite.deb > "$work/log"
     inside depmod "$version"
-    inside mkinitramfs -o /root/initramfs "$version" > "$work/log" 2>&1 || { tail -n 5 "$work/log" >&2; exit 1; }
-    mv "$root/root/initramfs" "$work/initramfs"
+    inside mkinitramfs -o /tmp/initramfs "$version" > "$work/log" 2>&1 || { tail -n 5 "$work/log" >&2; exit 1; }
+    mv "$root/tmp/initramfs" "$work/initramfs"
     # The machine needs one more module. Others would take time at each boot.
     find "$root/lib/modules" -name '*.ko*' ! -name 'fuse.ko*' -delete
     inside depmod "$version"

@@ -1,6 +1,7 @@
 //! `ferrite up --keep`: a pool in memory comes back from its image as it was saved.
 
 use std::fs;
+use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
@@ -156,4 +157,40 @@ fn a_pool_that_is_older_than_its_image_is_not_saved() {
     let server = kept.up();
     assert_eq!(kept.values(), ["first", "second"]);
     kept.end(server);
+}
+
+/// Returns the messages that `manager` has received since the last call, without repetitions.
+fn messages(manager: &UnixDatagram) -> Vec<String> {
+    let mut bytes = [0; 256];
+    let next = || {
+        let length = manager.recv(&mut bytes).ok()?;
+        Some(String::from_utf8_lossy(&bytes[..length]).into_owned())
+    };
+    let mut messages: Vec<String> = std::iter::from_fn(next).collect();
+    messages.dedup();
+    messages
+}
+
+/// A restore and a last save of a large pool take longer than a service manager waits without a message.
+#[test]
+fn a_restore_and_a_last_save_extend_the_limits_of_the_service_manager() {
+    const EXTENDED: &str = "EXTEND_TIMEOUT_USEC=60000000";
+    let kept = KeptPool::new();
+    let socket = kept.disk.path().join("manager");
+    let manager = UnixDatagram::bind(&socket).expect("bound");
+    manager.set_nonblocking(true).expect("set");
+    let up = || {
+        let mut up = ferrite();
+        up.args(["up", "--no-mount", "--pool"]).arg(kept.pool()).args(kept.options()).env("NOTIFY_SOCKET", &socket);
+        Server::of(&mut up, &kept.pool(), "Ctrl-C ends it.")
+    };
+    let server = up();
+    kept.put("first");
+    kept.end(server);
+    assert_eq!(messages(&manager), ["READY=1", "STOPPING=1", EXTENDED]);
+    kept.lose();
+    let server = up();
+    kept.put("second");
+    kept.end(server);
+    assert_eq!(messages(&manager), [EXTENDED, "READY=1", "STOPPING=1", EXTENDED]);
 }

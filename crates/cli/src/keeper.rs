@@ -11,6 +11,7 @@ use ferrite_pool::backup::{KeptFile, PoolSnapshot, SaveOptions, SaveReport};
 
 use crate::bar::Bar;
 use crate::outcome::Outcome;
+use crate::service_manager::LongStep;
 use crate::stop;
 use crate::{host, size};
 
@@ -62,8 +63,10 @@ impl Keeper {
     /// Saves the pool for the last time, when its services have ended.
     pub fn save_last(&mut self, owner: &PoolOwner) -> Outcome {
         let bar = Bar::new();
+        let mut step = LongStep::default();
         let saved = self.save(owner, true, &mut |progress| {
             bar.show(&progress);
+            step.progressed();
             true
         });
         drop(bar);

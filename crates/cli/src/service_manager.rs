@@ -6,7 +6,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::Weak;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ferrite_owner::services::PoolRequest;
 use ferrite_owner::{PoolOwner, ServiceRequest};
@@ -16,6 +16,12 @@ pub const READY: &str = "READY=1";
 /// Sent when the process begins to end.
 pub const STOPPING: &str = "STOPPING=1";
 const ALIVE: &str = "WATCHDOG=1";
+
+/// The time within which the manager expects the next message of a long start or end.
+const EXTENSION: Duration = Duration::from_secs(60);
+
+/// The shortest time between two messages of a long start or end.
+const EXTENSION_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Sends `message` to the service manager, if one started this process. The manager notices a lost message.
 pub fn notify(message: &str) {
@@ -36,6 +42,29 @@ fn interval(limit_us: Option<&str>, watched_pid: Option<&str>, pid: u32) -> Opti
     let limit: u64 = limit_us?.parse().ok().filter(|limit| *limit > 0)?;
     let is_watched = watched_pid.is_none_or(|watched| watched.parse() == Ok(pid));
     is_watched.then(|| Duration::from_micros(limit / 2))
+}
+
+/// A restore or a last save, which may exceed the manager's limit on starting or stopping. While it progresses, the
+/// manager waits.
+#[derive(Default)]
+pub struct LongStep {
+    last: Option<Instant>,
+}
+
+impl LongStep {
+    /// Extends the manager's limit, unless this step extended it some seconds ago.
+    pub fn progressed(&mut self) {
+        if self.is_due(Instant::now()) {
+            notify(&format!("EXTEND_TIMEOUT_USEC={}", EXTENSION.as_micros()));
+        }
+    }
+
+    /// Returns true if a message at `now` is due, and then counts it as sent.
+    fn is_due(&mut self, now: Instant) -> bool {
+        let is_due = self.last.is_none_or(|last| now.duration_since(last) >= EXTENSION_INTERVAL);
+        self.last = if is_due { Some(now) } else { self.last };
+        is_due
+    }
 }
 
 /// The thread that reports to the manager that the owner answers. Dropping it stops the thread.
@@ -86,5 +115,13 @@ mod tests {
         assert_eq!(interval(Some("10"), Some("8"), 7), None);
         assert_eq!(interval(Some("0"), None, 7), None);
         assert_eq!(interval(None, None, 7), None);
+    }
+
+    #[test]
+    fn a_long_step_extends_the_limit_before_it_ends() {
+        let (begun, mut step) = (Instant::now(), LongStep::default());
+        let extended = (0..=120).filter(|second| step.is_due(begun + Duration::from_secs(*second)));
+        assert!(extended.eq((0..=120).step_by(5)));
+        assert!(EXTENSION_INTERVAL * 4 < EXTENSION);
     }
 }

@@ -29,6 +29,7 @@ use crate::host::{self, absolute};
 use crate::keeper::Keeper;
 use crate::medium::MediumArguments;
 use crate::outcome::{Failure, Outcome};
+use crate::service_manager::LongStep;
 use crate::stop;
 
 /// The time between two saves, in nanoseconds, unless the user gives another.
@@ -126,7 +127,11 @@ fn restore_into(partial: &Path, image: &Path) -> Outcome<Lock> {
     let lock = pool::ours(partial)?;
     let medium = MediumArguments::default().map(&lock)?;
     let bar = Bar::new();
-    let mut watch = |progress| bar.show(&progress) && !stop::is_asked();
+    let mut step = LongStep::default();
+    let mut watch = |progress| {
+        step.progressed();
+        bar.show(&progress) && !stop::is_asked()
+    };
     let restored = restore_image(image, &*medium.memory, RestoreOptions::default(), &mut watch);
     restored.map_err(|error| format!("restoring from {}: {error}", image.display()))?;
     Ok(lock)
