@@ -12,7 +12,7 @@ use super::thread_slot;
 use ferrite_fs::format::attr::{Attr, Ino};
 use ferrite_fs::share::layout::lease_state::LeaseMode;
 use ferrite_fs::share::layout::request::{GrantedLease, LeaseAccess};
-use ferrite_fs::share::layout::shared_state::{DirectRequest, LEASES};
+use ferrite_fs::share::layout::shared_state::{DirectRequest, LEASES, TRANSFER_BYTES};
 use ferrite_fs::view::hints;
 use ferrite_fs::view::superpage_cache::{self, LeaseBlock};
 
@@ -116,16 +116,35 @@ impl FileLease {
     #[inline(never)]
     fn read_slowly(&self, at: u64, into: &mut [u8]) -> Option<usize> {
         let io = self.io()?;
-        let read = again(|| io.read(at, into));
-        let (len, is_to_note) = read.or_else(|| {
-            self.fetch(at, into.len())?;
-            again(|| io.read(at, into))
-        })?;
+        let Some((len, is_to_note)) = again(|| io.read(at, into)) else {
+            return self.read_by_owner(&io, at, into);
+        };
         if is_to_note {
             self.note_access();
         }
         io.remember(at);
         Some(len)
+    }
+
+    /// Reads by the owner, in parts, because some of the pages are on SSDs. Parts in the pool are read directly.
+    #[cold]
+    fn read_by_owner(&self, io: &DirectIo<'_, Mapped>, at: u64, into: &mut [u8]) -> Option<usize> {
+        again(|| io.size()).filter(|size| at < *size)?;
+        let mut done = 0;
+        for part in into.chunks_mut(TRANSFER_BYTES) {
+            let at = at + done as u64;
+            // The first part may be the whole read, which was tried.
+            let is_tried = done == 0;
+            let read = match (!is_tried).then(|| again(|| io.read(at, part))).flatten() {
+                Some((len, _)) => len,
+                None => self.session.read_by_owner(self.ino, at, part)?,
+            };
+            done += read;
+            if read < part.len() {
+                break;
+            }
+        }
+        io.lets_read().then_some(done)
     }
 
     #[cold]
@@ -161,20 +180,28 @@ impl FileLease {
         if self.end.may_be_at(at) && self.extend(&io, thread_slot, Some(at), from).is_some() {
             return Some(());
         }
-        let write = || again(|| io.write(thread_slot, at, from, || self.now()));
-        let written = write().or_else(|| {
-            self.fetch(at, from.len())?;
-            write()
-        });
+        let written = again(|| io.write(thread_slot, at, from, || self.now()))
+            .or_else(|| self.overwrite_by_owner(&io, thread_slot, at, from));
         written.or_else(|| self.extend(&io, thread_slot, Some(at), from).map(drop))
     }
 
-    /// Has the owner bring in what is away of the bytes from byte `at` on, if they are before the end.
+    /// Has the owner write over bytes before the end, in parts, because some of the pages are on SSDs (FG13). Parts in
+    /// the pool are written directly.
     #[cold]
-    fn fetch(&self, at: u64, len: usize) -> Option<()> {
-        let io = self.io().filter(|io| io.lets_read())?;
-        again(|| io.size()).filter(|size| at < *size)?;
-        self.session.fetch(self.ino, at, len as u64)
+    fn overwrite_by_owner(&self, io: &DirectIo<'_, Mapped>, thread_slot: usize, at: u64, from: &[u8]) -> Option<()> {
+        let end = at.checked_add(from.len() as u64)?;
+        again(|| io.size()).filter(|size| end <= *size)?;
+        let mut done = 0;
+        while done < from.len() {
+            let at = at + done as u64;
+            // A part ends where an area does: pages are cut at the ends of the write only.
+            let len = TRANSFER_BYTES - at as usize % TRANSFER_BYTES;
+            let part = &from[done..from.len().min(done + len)];
+            again(|| io.write(thread_slot, at, part, || self.now()))
+                .or_else(|| self.session.overwrite_by_owner(self.ino, at, part))?;
+            done += part.len();
+        }
+        Some(())
     }
 
     #[inline]

@@ -2,7 +2,7 @@
 //!
 //! A [`FsSession`] is one grant on a file system; a [`FileLease`] is the right to work on one file. Both stand on the
 //! words that the owner shares ([`ferrite_fs::share::layout`]) and on the bytes of the pool ([`ferrite_fs::format`]),
-//! which are read without a lock ([`ferrite_fs::view`]). The invariants FG1 to FG12 are in `share` of `ferrite-fs`.
+//! which are read without a lock ([`ferrite_fs::view`]). The invariants FG1 to FG13 are in `share` of `ferrite-fs`.
 //!
 //! The tests of `ferrite-fs` build these sources as a module, because they need owner and client in one process. So the
 //! modules name each other by `super`.

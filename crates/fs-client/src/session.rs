@@ -50,7 +50,9 @@ pub struct FsSession {
     pub(crate) foreign: Foreign,
     pub(crate) clock: FsClock,
     quiet: Quiet,
+    /// The connection, and the right to use the transfer area.
     client: Mutex<OwnerClient>,
+    pub(crate) transfer_area: Option<u32>,
     /// Hangs up when the owner ends. It gives no other access.
     notice: OwnedFd,
     /// Whose it is. A child that was forked has it too, and none of its words.
@@ -196,6 +198,7 @@ impl FsSession {
             clock,
             quiet,
             client: Mutex::new(client),
+            transfer_area: opened.transfer_area,
             notice,
             process,
             is_void: AtomicBool::new(false),
@@ -347,16 +350,37 @@ impl FsSession {
         })
     }
 
-    /// Asks the owner to bring the bytes of `ino` from its SSDs into the pool; `None` if there is no tier, or the owner
-    /// refuses.
-    pub(crate) fn fetch(&self, ino: Ino, at: u64, bytes: u64) -> Option<()> {
-        if self.shared_state.tier_pages() == 0 || self.is_over() {
-            return None;
-        }
+    /// Has the owner read bytes of `ino` from byte `at` on, and copies them to `into`. Returns how many: no more than a
+    /// transfer area has. Returns `None` if the session has no area, or the owner refuses. The bytes count only if a
+    /// lease lets the session read afterwards (FG10).
+    pub(crate) fn read_by_owner(&self, ino: Ino, at: u64, into: &mut [u8]) -> Option<usize> {
+        let (name, session, ino, bytes) = (self.name.clone(), self.id, ino.0, into.len() as u64);
+        self.with_transfer_area(|area, client| {
+            let request = ClientRequest::DirectRead { name, session, ino, at, bytes };
+            let (read, _) = ask::<usize>(client, &request).ok()?;
+            self.shared_state.load_transfer(area, into.get_mut(..read)?)?;
+            Some(read)
+        })
+    }
+
+    /// Has the owner write `from` over the bytes of `ino` from byte `at` on (FG13). Returns `None` if the session has no
+    /// transfer area or a smaller one, or the owner refuses.
+    pub(crate) fn overwrite_by_owner(&self, ino: Ino, at: u64, from: &[u8]) -> Option<()> {
+        let (name, session, ino, bytes) = (self.name.clone(), self.id, ino.0, from.len() as u64);
+        self.with_transfer_area(|area, client| {
+            self.shared_state.store_transfer(area, from)?;
+            let request = ClientRequest::DirectOverwrite { name, session, ino, at, bytes };
+            ask::<Option<bool>>(client, &request).ok().map(drop)
+        })
+    }
+
+    /// Runs `work` with the session's transfer area, which no other thread uses then.
+    fn with_transfer_area<T>(&self, work: impl FnOnce(usize, &mut OwnerClient) -> Option<T>) -> Option<T> {
+        let area = self.transfer_area.filter(|_| !self.is_over())? as usize;
         self.quietly(|| {
-            let request =
-                ClientRequest::DirectFetch { name: self.name.clone(), session: self.id, ino: ino.0, at, bytes };
-            self.ask::<Option<bool>>(&request).ok().map(drop)
+            // This thread may be asking already, interrupted by a signal: then the area is in use.
+            let _turn = AskTurn::take()?;
+            work(area, &mut self.client.lock())
         })
     }
 

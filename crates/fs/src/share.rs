@@ -43,12 +43,16 @@
 //!   right, it has waited for the kernel's lock of the file since the last request that another one may follow.
 //! - FG12. A client maps a pool only if root or the client's own user owns the file and no other user may write to it:
 //!   a user that shortens a file ends the programs that have it mapped.
+//! - FG13. The owner overwrites bytes for a client that has them in the transfer area of its session. The lease and the
+//!   end of the file are checked under the file's lock, which the end of a right needs too (FG6). So no such overwrite
+//!   follows the end of a right or moves the end of the file. An area has one session until all of its requests have ended.
 
 pub(crate) mod append_pages;
 pub(crate) mod appenders;
 pub(crate) mod client_link;
 pub(crate) mod client_listener;
 pub(crate) mod client_pins;
+pub(crate) mod client_transfer;
 pub(crate) mod file_times;
 pub mod layout;
 pub(crate) mod leases;

@@ -42,6 +42,7 @@ mod support;
 mod tables;
 mod threads;
 mod tier_adoption;
+mod tier_clients;
 mod tier_copies;
 mod tier_crashes;
 mod tier_interleaved;
@@ -176,6 +177,8 @@ bugs! {
     DeadRoom = "fs: room on a dead SSD",
     /// A segment that a backup copies is written (TI22).
     UnheldSegment = "fs: held segment is free",
+    /// The owner overwrites for a client whose right has ended (FG13).
+    UncheckedOverwrite = "fs: overwrite by an ended lease",
     /// A client that withdraws from a session keeps the pool's memory (FG10).
     KeptMemory = "fs: kept memory",
 }

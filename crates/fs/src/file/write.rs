@@ -85,6 +85,34 @@ fn write_all(files: &FileLayer, ino: Ino, at: u64, from: &[u8], how: WriteMode) 
     }
 }
 
+/// Writes `from` over bytes of `ino` from byte `at` on, if `ensure_may_write` allows it under the file's lock (FG13).
+///
+/// # Errors
+/// [`Error::Refused`] if not all of the bytes are before the end of the file. Then nothing was changed.
+pub(crate) fn overwrite(
+    files: &FileLayer,
+    ino: Ino,
+    at: u64,
+    from: &[u8],
+    ensure_may_write: impl Fn() -> Result<()>,
+) -> Result<()> {
+    files.refuse_if_read_only()?;
+    let end = at.saturating_add(from.len() as u64);
+    files.with_space(|| {
+        let _pass = files.gate.pass();
+        let mut stripe = files.locks.write(ino);
+        ensure_may_write()?;
+        let mut inode = files.load_regular(ino)?;
+        stripe.apply_waiting(&mut inode);
+        if end > inode.size() {
+            return Err(Error::Refused("the bytes are not all before the end of the file".into()));
+        }
+        stopped_append::invalidate_stopped_append_below(files, &mut stripe, &mut inode, end)?;
+        let written = write_parts(files, &mut stripe, &mut inode, at, from, false)?;
+        if written == from.len() { Ok(()) } else { Err(Error::NoSpace) }
+    })
+}
+
 /// Stores to the inode that the file was written to now.
 #[cold]
 fn note_write_time(files: &FileLayer, ino: Ino) -> Result<()> {

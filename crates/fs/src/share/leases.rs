@@ -4,7 +4,6 @@ use ferrite_memory::planted;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::file::bring_in;
 use crate::format::noted_times::NotedTimes;
 use crate::share::layout::lease_state::{LeaseMode, LeaseState};
 use crate::share::layout::request::{GrantedLease, LeaseAccess, LeaseAnswer};
@@ -14,9 +13,6 @@ use crate::share::shared_files::SharedFiles;
 use crate::store::clients::Appender;
 use crate::tree::{inode_lifetime, lookup, setattr, xattr};
 use crate::{Error, FileKind, Ino, Result, SetAttr};
-
-/// Bytes that are brought in for one request.
-const FETCHED_BYTES_MAX: u64 = 1 << 20;
 
 impl SharedFiles {
     /// Gives `session` a lease on `ino`; `seen_ends` is as it comes with the request.
@@ -213,14 +209,6 @@ impl SharedFiles {
         let mut table = self.sessions.table.lock();
         let others = table.of(ino).count().saturating_sub(1) as u64;
         table.of(ino).for_each(|entry| self.space.shared_state.others(entry.slot).store(others, Ordering::Release));
-    }
-
-    /// Brings in what is away of the `bytes` bytes of `ino` from byte `at` on, for a session with a lease on it.
-    pub(crate) fn fetch_for(&self, session: u64, ino: Ino, at: u64, bytes: u64) -> Result<()> {
-        if !self.sessions.table.lock().leases.contains_key(&(ino.0, session)) {
-            return refused("the session has no lease on this file");
-        }
-        bring_in::bring_in_of(self, ino, at..at.saturating_add(bytes.min(FETCHED_BYTES_MAX)))
     }
 
     /// Cuts `ino`, which `session` may write to, or grows it by a hole.

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use serde_json::json;
 
 use crate::file::{ahead, fsync};
+use crate::share::client_transfer::{SessionArea, TransferAreas};
 use crate::share::layout::request::{ClientRequest, LeaseAccess, LeaseAnswer, SessionGrant};
 use crate::share::layout::shared_state::{LAYOUT, LEASES, ensure_alike};
 use crate::share::shared_files::SharedFiles;
@@ -42,6 +43,8 @@ pub(crate) struct OpenSession {
     pub writable: bool,
     /// Its leases are gone; it ends when no thread of it is pinned.
     pub is_ending: bool,
+    /// The area for requests that carry bytes, if the file system has a tier and an area was free.
+    pub area: Option<Arc<SessionArea>>,
 }
 
 /// A lease that is out.
@@ -71,6 +74,7 @@ pub(crate) struct SessionTable {
 #[derive(Default)]
 pub(crate) struct Sessions {
     pub(crate) table: Mutex<SessionTable>,
+    pub(crate) areas: TransferAreas,
     /// Every client stands still, because the gate is closed.
     is_still: AtomicBool,
     /// Held while sessions are ended: a caller that waited finds them ended.
@@ -155,9 +159,14 @@ impl SharedFiles {
                 self.reserve_ahead_for(session.0, Ino(ino), bytes)?;
                 Ok(ServiceReply::default())
             }
-            ClientRequest::DirectFetch { session, ino, at, bytes, .. } => {
+            ClientRequest::DirectRead { session, ino, at, bytes, .. } => {
                 self.ensure_own_session(session, caller)?;
-                self.fetch_for(session.0, Ino(ino), at, bytes)?;
+                let read = self.read_for(session.0, Ino(ino), at, bytes)?;
+                Ok(plain(json!(read)))
+            }
+            ClientRequest::DirectOverwrite { session, ino, at, bytes, .. } => {
+                self.ensure_own_session(session, caller)?;
+                self.overwrite_for(session.0, Ino(ino), at, bytes)?;
                 Ok(ServiceReply::default())
             }
             ClientRequest::DirectResize { session, ino, size, .. } => {
@@ -242,12 +251,21 @@ impl SharedFiles {
         let (granted, memory) =
             self.pool().lend(&GrantRequest { tag: &tag, extents: &tag.extents, rights, process: &process })?;
         self.space.shared_state.add_session(self.state_owner(&tag), granted.id);
-        let session_entry =
-            OpenSession { grant: granted.id, connection: caller.connection, writable, is_ending: false };
+        let area = self.slots.as_ref().and_then(|_| self.sessions.areas.allocate());
+        let transfer_area = area.as_ref().map(|area| area.index as u32);
+        let (grant, connection) = (granted.id, caller.connection);
+        let session_entry = OpenSession { grant, connection, writable, is_ending: false, area };
         table.sessions.insert(granted.id.0, session_entry);
         self.link.pins.enter(granted.id.0, &process);
         let device = table.copies.as_ref().and_then(|copies| copies.device());
-        let opened = SessionGrant { session: granted.id, offset: memory.offset, writable, device, layout: LAYOUT };
+        let opened = SessionGrant {
+            session: granted.id,
+            offset: memory.offset,
+            writable,
+            device,
+            layout: LAYOUT,
+            transfer_area,
+        };
         Ok(ServiceReply { value: json!(opened), fds: vec![memory.fd, shared_state, granted.notice] })
     }
 

@@ -11,7 +11,7 @@ use super::crash::{Case, at, judge_opened, mixed, put, usual, whole};
 use super::support::{BOOT, NAME, POOL_BYTES, assert_sound, content, new_memory, options, resize, run_steps, tree};
 use super::tiers::send_away;
 use super::{Bug, plant};
-use crate::file::bring_in;
+use crate::file::{bring_in, write};
 use crate::format::segment::{SEGMENT_BYTES, SEGMENTS_AT};
 use crate::store::tier_members::{TierDisk, TierOpening};
 use crate::tier::{clean_segments, evict};
@@ -79,7 +79,7 @@ fn clean_sparse(fs: &FileSystem) {
     assert!(clean_segments::clean(fs, slots, &fs.tier).expect("nothing fails"), "none was cleaned");
 }
 
-static CASES: [Case; 20] = [
+static CASES: [Case; 21] = [
     whole("destage", usual, |fs| fs.drain_tier().expect("drained")),
     mixed("append to a page, and evict it", clean, |fs| {
         put(fs, at(fs, "a"), 4102, 100, 9);
@@ -95,6 +95,9 @@ static CASES: [Case; 20] = [
     whole("clean", sparse, clean_sparse),
     whole("bring in", away, |fs| bring_in::bring_in_of(fs, at(fs, "big"), 5000..100_000).expect("brought in")),
     mixed("write over whole pages", away, |fs| put(fs, at(fs, "big"), 8192, 16_384, 9)),
+    mixed("overwrite for a client", away, |fs| {
+        write::overwrite(fs, at(fs, "big"), 6000, &[9; 20_000], || Ok(())).expect("room");
+    }),
     mixed("write over parts of pages", away, |fs| put(fs, at(fs, "big"), 6000, 9000, 9)),
     mixed("append to a page that is away", away, |fs| put(fs, at(fs, "a"), 4102, 6000, 9)),
     whole("truncate in a page that is away", away, |fs| resize(fs, at(fs, "big"), 5000).expect("cut")),
@@ -234,6 +237,7 @@ fn canary_planted_bugs_of_the_tier_are_found() {
         (Bug::UnmarkedSlot, "evict"),
         (Bug::StoredPage, "overwrite of clean pages, and evict"),
         (Bug::NameBeforeBytes, "bring in"),
+        (Bug::WordBeforeData, "overwrite for a client"),
         (Bug::HastyTrim, "trim"),
         (Bug::ReusedSegment, "reuse of a segment"),
         (Bug::ShadowForName, "evict"),

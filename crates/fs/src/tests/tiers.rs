@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ferrite_crash::{LyingMemory, Model};
-use ferrite_disk::{Access, Disk, RamDisk};
+use ferrite_disk::{Access, Disk, RamDisk, StatsDisk};
 use ferrite_memory::{Guard, MapOptions, Mapped};
 use ferrite_pool::layout::{CHUNK, PAGE};
 use ferrite_pool::{Format, Freeze, Pool};
@@ -17,7 +17,8 @@ use crate::{Allocate, DataMode, FileKind, FileSystem, FsClock, FsOptions, FsSpec
 
 /// An SSD of `bytes` bytes.
 pub fn ssd(bytes: u64) -> TierDisk {
-    TierDisk { uuid: *b"the uuid of one.", address: "ssd".into(), disk: Arc::new(RamDisk::new(bytes)) }
+    let disk = Arc::new(StatsDisk::new(RamDisk::new(bytes)));
+    TierDisk { uuid: *b"the uuid of one.", address: "ssd".into(), disk }
 }
 
 /// Gives the file system in `memory` a tier.

@@ -61,8 +61,9 @@ pub enum ClientRequest {
         /// The bytes to reserve.
         bytes: u64,
     },
-    /// Pages of a file that are on SSDs, to be brought into the pool: the session has a lease on the file.
-    DirectFetch {
+    /// Reads a file that the session has a lease on into the session's transfer area: some of its pages are on SSDs.
+    /// The answer is the number of bytes, smaller than asked for only at the end of the file.
+    DirectRead {
         /// The file system.
         name: String,
         /// The session.
@@ -71,7 +72,20 @@ pub enum ClientRequest {
         ino: u64,
         /// The first byte.
         at: u64,
-        /// The bytes; of many the owner brings in the first.
+        /// The number of bytes; a larger number than the area has counts as that.
+        bytes: u64,
+    },
+    /// Writes the bytes in the session's transfer area over bytes of a file that the session may write to.
+    DirectOverwrite {
+        /// The file system.
+        name: String,
+        /// The session.
+        session: GrantId,
+        /// The inode.
+        ino: u64,
+        /// The first byte.
+        at: u64,
+        /// The number of bytes.
         bytes: u64,
     },
     /// Cuts a file that the session may write to, or grows it by a hole.
@@ -127,7 +141,8 @@ impl ClientRequest {
             | Self::DirectOpen { name, .. }
             | Self::DirectLease { name, .. }
             | Self::DirectAhead { name, .. }
-            | Self::DirectFetch { name, .. }
+            | Self::DirectRead { name, .. }
+            | Self::DirectOverwrite { name, .. }
             | Self::DirectResize { name, .. }
             | Self::DirectReturn { name, .. }
             | Self::DirectLetGo { name, .. }
@@ -151,6 +166,9 @@ pub struct SessionGrant {
     /// The layout of the shared state and of inodes.
     #[serde(default)]
     pub layout: u32,
+    /// The transfer area of the session, if the file system has a tier and an area is free.
+    #[serde(default)]
+    pub transfer_area: Option<u32>,
 }
 
 /// The answer to a request for a lease.

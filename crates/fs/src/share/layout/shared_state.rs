@@ -10,10 +10,13 @@
 //!       24608    lease[16384] of 64 bytes: 0 state   1 time of the last write   2 time of the first read since
 //!                                          3 turn of an append and the size before it   4 other leases on the file
 //!       155680   chunk[]: where each chunk lies, with its kind in the low bits
-//!                with a tier, one byte for each page of the pool: 1 if it was stored to; then as many: 1 if it was read
+//!                with a tier, one byte for each page of the pool: 1 if it was stored to; then as many: 1 if it was read;
+//!                in the next whole word, transfer area[64] of 1 MiB: bytes of files beside a request of a session
 //! ```
 //!
 //! The words are DRAM and end with the owner and its clients. A wrong word of a client harms only that client.
+
+mod transfer_area;
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -29,10 +32,13 @@ use crate::format::layout::{CHUNK_INODES, ChunkKind, INODE};
 use crate::format::noted_times::NotedTimes;
 use crate::share::layout::lease_state::{LeaseMode, LeaseState};
 use crate::view::version::{ChunkPlaces, LockVersion, StateId};
+use transfer_area::transfer_words;
+
+pub use transfer_area::{TRANSFER_AREAS, TRANSFER_BYTES};
 
 /// The version of the layout of these words, and of the words that clients store to inodes. Owner and client need the
 /// same version; versions before 2 are not reported.
-pub const LAYOUT: u32 = 3;
+pub const LAYOUT: u32 = 4;
 
 /// Refuses the other side of a session if its layout differs.
 ///
@@ -106,6 +112,11 @@ impl StateOwner {
     }
 }
 
+/// Returns the words of the marks of `tier_pages` pages.
+fn mark_words(tier_pages: u64) -> u64 {
+    tier_pages.saturating_mul(2).div_ceil(8)
+}
+
 /// The shared words, mapped.
 #[derive(Debug)]
 pub struct SharedState {
@@ -121,8 +132,8 @@ pub struct SharedState {
 impl SharedState {
     /// A new one, for `chunks` chunks, and with marks for `tier_pages` pages of the pool (TI4).
     pub(crate) fn new(chunks: u64, tier_pages: u64) -> Result<Self> {
-        let marks = (2 * tier_pages).div_ceil(8);
-        let words = SharedWords::new(CHUNKS_AT + (chunks + marks) as usize)?;
+        let more = mark_words(tier_pages) + transfer_words(tier_pages);
+        let words = SharedWords::new(CHUNKS_AT + (chunks + more) as usize)?;
         let new = Self { words, chunks, tier_pages, id: StateId::new() };
         new.words.first()[TIER_PAGES].store(tier_pages, Ordering::Relaxed);
         new.words.first()[CHUNK_COUNT].store(chunks, Ordering::Release);
@@ -136,8 +147,8 @@ impl SharedState {
     pub fn of(fd: OwnedFd) -> Result<Self> {
         let words: SharedWords<CHUNKS_AT> = SharedWords::of(fd)?;
         let [pages, chunks] = [TIER_PAGES, CHUNK_COUNT].map(|word| words.first()[word].load(Ordering::Acquire));
-        let marks = pages.saturating_mul(2).div_ceil(8);
-        if chunks.saturating_add(marks).saturating_add(CHUNKS_AT as u64) != words.count() as u64 {
+        let more = mark_words(pages).saturating_add(transfer_words(pages));
+        if chunks.saturating_add(more).saturating_add(CHUNKS_AT as u64) != words.count() as u64 {
             return Err(ferrite_pool::Error::Busy("the shared state has another size than it says".into()));
         }
         Ok(Self { words, chunks, tier_pages: pages, id: StateId::new() })
