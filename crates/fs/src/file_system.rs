@@ -132,7 +132,7 @@ impl FileSystem {
 
     /// Returns the report on the tier; `None` without a tier.
     pub fn tier(&self) -> Option<TierReport> {
-        self.shared.slots.as_ref().map(tier::tier_report::report)
+        self.shared.slots.as_ref().map(|slots| tier::tier_report::report(slots))
     }
 
     /// Returns the state of the tier and its counts since the file system was opened; `None` without a tier.

@@ -10,7 +10,6 @@ use crate::Result;
 use crate::file::{ahead, compaction, size, superpage};
 use crate::share::shared_files::SharedFiles;
 use crate::store::reclaim::SpaceMaker;
-use crate::store::slots::SlotStore;
 use crate::tier;
 use crate::tree::inode_lifetime;
 
@@ -106,11 +105,11 @@ impl Freeze for SharedFiles {
             // What waits can be loaded from the pool only when it is there.
             let _ = size::flush_sizes(self);
         }
-        self.slots.iter().for_each(SlotStore::note_freeze);
+        self.slots.iter().for_each(|slots| slots.note_freeze());
     }
 
     fn thaw(&self) {
-        self.slots.iter().for_each(SlotStore::note_copy);
+        self.slots.iter().for_each(|slots| slots.note_copy());
         self.sessions.note_still(false);
         self.gate.open();
     }

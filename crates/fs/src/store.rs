@@ -15,7 +15,9 @@ pub(crate) mod growth;
 pub(crate) mod inode_map;
 pub(crate) mod locks;
 pub(crate) mod orphans;
+pub(crate) mod read_ahead;
 pub(crate) mod read_ghosts;
+pub(crate) mod read_streams;
 pub(crate) mod reclaim;
 pub(crate) mod slot_trim;
 pub(crate) mod slots;
@@ -44,6 +46,7 @@ use crate::store::clients::Clients;
 use crate::store::gate::ChangeGate;
 use crate::store::locks::{Locks, Stripe};
 use crate::store::orphans::Orphans;
+use crate::store::read_ahead::ReadAhead;
 use crate::store::reclaim::SpaceMaker;
 use crate::store::slots::SlotStore;
 use crate::store::space::ChunkSpace;
@@ -66,7 +69,9 @@ pub struct ChunkStore {
     pub(crate) gate: ChangeGate,
     pub(crate) orphans: Orphans,
     /// The slots of the tier's SSDs, if there is a tier.
-    pub(crate) slots: Option<SlotStore>,
+    pub(crate) slots: Option<Arc<SlotStore>>,
+    /// Reads pages of sequential reads from the SSDs.
+    pub(crate) read_ahead: ReadAhead,
     /// The clients that work on the files from other processes.
     pub(crate) clients: Arc<dyn Clients>,
     /// The layers above, which free space for a change that finds none.
@@ -115,7 +120,8 @@ impl ChunkStore {
             gate: ChangeGate::new(&shared_state, &clients),
             space,
             orphans,
-            slots,
+            slots: slots.map(Arc::new),
+            read_ahead: ReadAhead::default(),
             clients,
             space_maker: OnceLock::new(),
             tag: Mutex::new(Arc::clone(&tag)),

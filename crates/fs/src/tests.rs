@@ -47,6 +47,7 @@ mod tier_copies;
 mod tier_crashes;
 mod tier_interleaved;
 mod tier_member_crashes;
+mod tier_read_ahead;
 mod tier_recency;
 mod tier_rules;
 mod tier_space;
@@ -179,6 +180,8 @@ bugs! {
     UnheldSegment = "fs: held segment is free",
     /// The owner overwrites for a client whose right has ended (FG13).
     UncheckedOverwrite = "fs: overwrite by an ended lease",
+    /// A failure of a read-ahead is kept for the next reader (TI23).
+    KeptFailure = "fs: failed read-ahead is kept",
     /// A client that withdraws from a session keeps the pool's memory (FG10).
     KeptMemory = "fs: kept memory",
 }

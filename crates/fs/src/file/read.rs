@@ -1,5 +1,7 @@
 //! Reading: copies bytes from where they lie.
 
+use std::ops::Range;
+
 use ferrite_memory::pin;
 use parking_lot::RwLockReadGuard;
 
@@ -44,12 +46,27 @@ fn read_uncached(files: &FileLayer, ino: Ino, at: u64, into: &mut [u8], notes: b
 
 /// Reads under the lock, and pages that are away without it. They may come back into the pool.
 fn read_away(files: &FileLayer, ino: Ino, at: u64, into: &mut [u8], notes: bool) -> Result<usize> {
+    read_ahead(files, ino, at..at.saturating_add(into.len() as u64));
     let mut away = Vec::new();
     let read = files.with_pages(|| read_locked(files, ino, at, into, notes, &mut away))?;
     if !away.is_empty() {
         bring_in::admit(files, ino, at..at + read as u64, &away);
     }
     Ok(read)
+}
+
+/// Has pages behind the bytes `range` of `ino` read from their SSDs, if a read of `range` continues an earlier one.
+fn read_ahead(files: &FileLayer, ino: Ino, range: Range<u64>) {
+    let Some(slots) = &files.slots else { return };
+    let Some(range) = slots.streams.note(ino, range) else { return };
+    let stripe = files.locks.read(ino);
+    let Ok(mut inode) = files.load_regular(ino) else { return };
+    stripe.apply_waiting(&mut inode);
+    let end = range.end.min(inode.size());
+    let away = bring_in::away_pages(files, &inode, range.start.min(end)..end);
+    drop(stripe);
+    // A reader meets an error of the index itself.
+    files.read_ahead.request(slots, away.unwrap_or_default());
 }
 
 /// Reads so much at a time that what is fetched of it is kept until it is copied.

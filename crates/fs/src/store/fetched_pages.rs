@@ -1,9 +1,9 @@
 //! Pages that were read from SSDs and not used yet, or used and kept for the next reader.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 use crate::format::word::AwayPage;
 
@@ -21,12 +21,16 @@ pub(crate) struct FetchedPage {
 pub(crate) struct FetchedPages {
     pages_max: usize,
     kept: Mutex<KeptPages>,
+    /// Pages were read ahead.
+    is_read: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct KeptPages {
     pages: BTreeMap<AwayPage, FetchedPage>,
     order: VecDeque<AwayPage>,
+    /// Pages that another thread reads ahead.
+    ahead: BTreeSet<AwayPage>,
 }
 
 /// Pages that are kept at least, so that a read of many has all of them at once.
@@ -35,7 +39,7 @@ const PAGES_MIN: u64 = 1024;
 impl FetchedPages {
     /// No page, and room for `pages`.
     pub fn new(pages: u64) -> Self {
-        Self { pages_max: pages.max(PAGES_MIN) as usize, kept: Mutex::default() }
+        Self { pages_max: pages.max(PAGES_MIN) as usize, kept: Mutex::default(), is_read: Condvar::new() }
     }
 
     /// Adds a page that was read.
@@ -57,10 +61,33 @@ impl FetchedPages {
         let mut kept = self.kept.lock();
         let found = kept.pages.get(&page).filter(|fetched| fetched.sequence == sequence)?.found.clone();
         if found.is_err() {
-            let KeptPages { pages, order } = &mut *kept;
+            let KeptPages { pages, order, .. } = &mut *kept;
             pages.retain(|_, fetched| fetched.found.is_ok());
             order.retain(|page| pages.contains_key(page));
         }
         Some(found)
+    }
+    /// Notes that `pages` are read ahead. Returns them without pages that are kept or noted already.
+    pub fn begin_ahead(&self, mut pages: Vec<AwayPage>) -> Vec<AwayPage> {
+        let mut kept = self.kept.lock();
+        let KeptPages { pages: there, ahead, .. } = &mut *kept;
+        pages.retain(|page| !there.contains_key(page) && ahead.insert(*page));
+        pages
+    }
+
+    /// Notes that `pages` are not read ahead any more.
+    pub fn end_ahead(&self, pages: &[AwayPage]) {
+        let mut kept = self.kept.lock();
+        pages.iter().for_each(|page| _ = kept.ahead.remove(page));
+        drop(kept);
+        self.is_read.notify_all();
+    }
+
+    /// Waits while any of `pages` is read ahead.
+    pub fn wait_for_ahead(&self, pages: &[AwayPage]) {
+        let mut kept = self.kept.lock();
+        while pages.iter().any(|page| kept.ahead.contains(page)) {
+            self.is_read.wait(&mut kept);
+        }
     }
 }

@@ -59,7 +59,7 @@ impl ChunkStore {
 
     fn fetch(&self, pages: &AwayPages) {
         if let Some(slots) = &self.slots {
-            slots.fetch(&pages.0);
+            slots.fetch_missing(&pages.0);
         }
     }
 }

@@ -24,6 +24,7 @@ use crate::share::layout::shared_state::SharedState;
 use crate::store::clean_list::CleanList;
 use crate::store::fetched_pages::{FetchedPage, FetchedPages};
 use crate::store::read_ghosts::ReadGhosts;
+use crate::store::read_streams::ReadStreams;
 use crate::store::slots::held_segments::SegmentHold;
 use crate::store::tier_counters::TierCounters;
 use crate::store::tier_set::{SegmentState, TierMember, TierSet};
@@ -64,7 +65,10 @@ pub(crate) struct SlotStore {
     shadowed: AtomicU64,
     /// The pages that have a shadow, in the order of eviction.
     clean: CleanList,
-    fetched: FetchedPages,
+    /// Pages that were read or are being read ahead.
+    pub fetched: FetchedPages,
+    /// Sequential reads.
+    pub streams: ReadStreams,
     ghosts: ReadGhosts,
     policy: AtomicU32,
     /// Pages that were read again soon, and clean pages that were overwritten.
@@ -106,6 +110,7 @@ impl SlotStore {
             shadowed: AtomicU64::new(0),
             clean: CleanList::new(pages),
             fetched: FetchedPages::new(pages / 16),
+            streams: ReadStreams::default(),
             ghosts: ReadGhosts::new(pages),
             policy: AtomicU32::new(policy as u32),
             reread: AtomicU64::new(0),
@@ -245,8 +250,29 @@ impl SlotStore {
         disk.flush().map_err(|error| ssd_error(member, at, &error))
     }
 
+    /// Reads those of `pages` that are not kept, once none of them is being read ahead. The caller has no lock (TI7).
+    pub fn fetch_missing(&self, pages: &[AwayPage]) {
+        self.fetched.wait_for_ahead(pages);
+        let is_missing = |page: &&AwayPage| !matches!(self.fetched(**page), Ok(Some(_)));
+        let missing: Vec<AwayPage> = pages.iter().filter(is_missing).copied().collect();
+        self.fetch(&missing);
+    }
+
     /// Reads `pages` from their SSDs, so that [`SlotStore::fetched`] has them. The caller has no lock (TI7).
     pub fn fetch(&self, pages: &[AwayPage]) {
+        self.read_pages(pages, |page, fetched| self.fetched.add(page, fetched));
+    }
+
+    /// Reads `pages` before they are asked for. Failures are forgotten: a reader meets its own (TI23).
+    pub fn fetch_ahead(&self, pages: &[AwayPage]) {
+        self.read_pages(pages, |page, fetched| {
+            if fetched.found.is_ok() || planted!("fs: failed read-ahead is kept") {
+                self.fetched.add(page, fetched);
+            }
+        });
+    }
+
+    fn read_pages(&self, pages: &[AwayPage], keep: impl Fn(AwayPage, FetchedPage)) {
         let mut pages = pages.to_vec();
         pages.sort_unstable();
         pages.dedup();
@@ -264,7 +290,7 @@ impl SlotStore {
                     }
                     Err(why) => Err(why.to_string()),
                 };
-                self.fetched.add(*page, FetchedPage { sequence, found });
+                keep(*page, FetchedPage { sequence, found });
             }
         }
     }
