@@ -23,6 +23,9 @@
 //! - HO7. A lease that outlives its owner ([`TagLease::outliving`]) refuses nothing when the owner ends. Only its holder
 //!   uses the tag until the grant ends, and the grant stays on the medium: a later owner neither lends the tag nor
 //!   allocates its pages.
+//! - HO8. The holder of a lent tag asks the owner to free space of it, and uses none of that space any longer, whatever the
+//!   answer is. The grant without the space begins before that with the space ends. So its pages are not allocated while the
+//!   holder has a right to them.
 
 mod lease_change;
 mod lease_counters;
@@ -53,7 +56,7 @@ use lease_counters::OwnCounters;
 
 pub use lease_counters::{LEASE_FIGURES, LEASE_OPS, LentCounters, SharedCounters};
 pub use lease_words::LeaseWatch;
-pub use loan::{Lent, Loan, Note, ensure_lendable};
+pub use loan::{Lent, Loan, Note, ensure_lendable, narrow_loan};
 pub use tag_counts::TagCounts;
 pub use tag_spec::{RoleSpace, TagSpec};
 
@@ -92,6 +95,12 @@ pub trait Lease: Send + Sync {
     /// # Errors
     /// As [`TagLease::widen`].
     fn widen(&self, tag: &Tag, parts: &[RoleSpace]) -> Result<LentTag>;
+
+    /// Asks the owner to free the pages of `tag` behind `part`. Returns the tag as it is then.
+    ///
+    /// # Errors
+    /// As [`TagLease::narrow`].
+    fn narrow(&self, tag: &Tag, part: RoleSpace) -> Result<LentTag>;
 }
 
 /// A tag that the owner of the pool lent to this process.
@@ -189,6 +198,14 @@ impl TagLease {
     pub fn publish(&self, figures: [u64; LEASE_FIGURES]) {
         if let LeaseGround::Lent { watch, .. } = &self.ground {
             watch.publish(figures);
+        }
+    }
+
+    /// Returns what the owner wishes of this process, see [`TagCounts::set_wish`]; `None` in the owner's process.
+    pub fn wish(&self) -> Option<u64> {
+        match &self.ground {
+            LeaseGround::Lent { watch, .. } => watch.wish(),
+            LeaseGround::Own { .. } => None,
         }
     }
 
@@ -293,11 +310,16 @@ impl TagLease {
         let _changing = self.changing.lock();
         let changed = match &self.ground {
             LeaseGround::Own { pool, .. } => widen(pool, &self.tag(), parts)?,
-            LeaseGround::Lent { lease, watch, .. } => {
+            LeaseGround::Lent { lease, watch, outlives_owner, .. } => {
                 watch.check(false)?;
+                let is_harmless = |error: &Error| {
+                    let is_unchanged = matches!(error.kind(), FailureKind::Full | FailureKind::Limit);
+                    // The space before stays, under the old grant or a new one of this process (HO7).
+                    is_unchanged || *outlives_owner && matches!(error, Error::OwnerEnded)
+                };
                 // It is not known whether any other failure changed the tag.
                 let lent = lease.widen(&self.tag(), parts).inspect_err(|error| {
-                    if !matches!(error.kind(), FailureKind::Full | FailureKind::Limit) {
+                    if !is_harmless(error) {
                         self.poison(error);
                     }
                 })?;

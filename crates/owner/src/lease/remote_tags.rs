@@ -193,15 +193,25 @@ struct GrantLease {
     grant: Mutex<GrantId>,
 }
 
-impl Lease for GrantLease {
-    fn widen(&self, tag: &Tag, parts: &[RoleSpace]) -> Result<LentTag> {
+impl GrantLease {
+    /// Replaces the grant by that which the owner gives for the request about it.
+    fn replace(&self, request: impl FnOnce(GrantId) -> LeaseRequest) -> Result<LentTag> {
         let mut grant = self.grant.lock();
-        let request = LeaseRequest::Widen { name: tag.name.clone(), id: *grant, parts: parts.to_vec() };
-        let (loan, fds) = self.tenant.ask::<Loan>(&request)?;
+        let (loan, fds) = self.tenant.ask::<Loan>(&request(*grant))?;
         let id = loan.id;
         let (_, lent) = self.tenant.enter(loan, fds).inspect_err(|_| self.tenant.give_back(id))?;
         *grant = id;
         Ok(lent)
+    }
+}
+
+impl Lease for GrantLease {
+    fn widen(&self, tag: &Tag, parts: &[RoleSpace]) -> Result<LentTag> {
+        self.replace(|id| LeaseRequest::Widen { name: tag.name.clone(), id, parts: parts.to_vec() })
+    }
+
+    fn narrow(&self, tag: &Tag, part: RoleSpace) -> Result<LentTag> {
+        self.replace(|id| LeaseRequest::Narrow { name: tag.name.clone(), id, part })
     }
 }
 

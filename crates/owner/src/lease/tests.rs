@@ -201,6 +201,37 @@ fn ho2_parts_are_widened_by_their_holder_and_keep_their_content() {
     account(&owner.pool);
 }
 
+/// HO8: a holder frees the last pages of its tag, which others get, and its first pages stay with their content.
+#[test]
+fn ho8_a_holder_frees_space_and_keeps_the_rest() {
+    let owner = Owner::new();
+    let tenant = owner.tenant();
+    tenant.create(&spec("a", true)).unwrap();
+    let free = owner.pool.usage().free_bytes;
+    let held = tenant.hold("a").unwrap();
+    let part = |pages: u64| RoleSpace { role: Role(2), bytes: pages * PAGE };
+    held.widen(&[part(8)]).unwrap();
+    let at = held.stream(Role(2)).locate(0).unwrap().at;
+    held.memory().store(at, b"theirs", Scheme::Nt);
+    held.drain().unwrap();
+    held.narrow(Role(2), 3 * PAGE).unwrap();
+    assert_eq!((held.stream(Role(2)).len(), owner.pool.usage().free_bytes), (3 * PAGE, free - 3 * PAGE));
+    assert_eq!(owner.pool.grants().standing().len(), 1, "the grant on more has ended");
+    owner.pool.hold("a").unwrap_err();
+    held.widen(&[part(5)]).unwrap();
+    held.narrow(Role(2), 9 * PAGE).unwrap();
+    assert_eq!((held.stream(Role(2)).len(), held.stream(Role(2)).locate(0).unwrap().at), (5 * PAGE, at));
+    let mut content = [0; 6];
+    held.memory().load(at, &mut content);
+    assert_eq!(&content, b"theirs");
+    let id = owner.pool.grants().standing()[0].id + 100;
+    let request = LeaseRequest::Narrow { name: "a".into(), id, part: part(1) };
+    assert_eq!(refused(&owner, &request).kind, FailureKind::NotFound, "a grant of nobody");
+    assert!(matches!(held.set_attributes([0; 64]), Err(Error::Busy(_))));
+    drop(held);
+    account(&owner.pool);
+}
+
 /// A mapping whose host has no more space while it is `full`.
 struct Hosted {
     mapped: Arc<Mapped>,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ferrite_pool::grant::{GrantId, Process};
-use ferrite_pool::holding::{Lent, Note, RoleSpace, TagSpec, ensure_lendable};
+use ferrite_pool::holding::{Lent, Note, RoleSpace, TagSpec, ensure_lendable, narrow_loan};
 use ferrite_pool::{Failure, Pool, TagKind};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -43,6 +43,16 @@ pub enum LeaseRequest {
         /// The wanted bytes of each part.
         parts: Vec<RoleSpace>,
     },
+    /// Frees the pages of a lent tag behind a part, which the holder uses no longer; the answer is a loan that replaces the
+    /// old one, with the same descriptors.
+    Narrow {
+        /// The name of the tag.
+        name: String,
+        /// The grant of the loan.
+        id: GrantId,
+        /// The role, and the bytes of it that stay.
+        part: RoleSpace,
+    },
 }
 
 impl TypedRequest for LeaseRequest {
@@ -74,5 +84,6 @@ fn perform(pool: &Arc<Pool>, process: &Process, request: LeaseRequest) -> ferrit
         LeaseRequest::Hold { name } => pool.lend_tag(&name, None, process).map(lent),
         LeaseRequest::Release { id } => pool.end_loan(id, process).map(|()| ServiceReply::default()),
         LeaseRequest::Widen { name, id, parts } => pool.widen_loan(&name, id, &parts, process).map(lent),
+        LeaseRequest::Narrow { name, id, part } => narrow_loan(pool, &name, id, part, process).map(lent),
     }
 }

@@ -1,8 +1,8 @@
-//! Changes of a leased tag that the pool's owner makes: less space, other attributes.
+//! Changes of a leased tag: less space, and what only the pool's owner changes, other attributes and another size.
 
 use std::sync::Arc;
 
-use super::{LeaseGround, TagLease};
+use super::{LeaseGround, RoleSpace, TagLease};
 use crate::extent::{Extent, Role};
 use crate::layout::PAGE;
 use crate::tag::Tag;
@@ -12,31 +12,52 @@ impl TagLease {
     /// Frees the pages of `role` behind its first `bytes`. Durable on return; their content is lost.
     ///
     /// # Errors
-    /// [`Error::Busy`] for a lent lease; else as [`TagLease`] says.
+    /// Those of the owner of a lent tag: the caller then uses the pages no longer, because they may be free (HO8). Else as
+    /// [`TagLease`] says.
     pub fn narrow(&self, role: Role, bytes: u64) -> Result<()> {
-        self.narrow_behind(role, bytes, &|| Ok(()))
+        let LeaseGround::Lent { lease, watch, .. } = &self.ground else {
+            return self.narrow_behind(role, bytes, &|| Ok(()));
+        };
+        let _changing = self.changing.lock();
+        watch.check(false)?;
+        let lent = lease.narrow(&self.tag(), RoleSpace { role, bytes })?;
+        watch.turn_to(&lent.watch);
+        *self.tag.lock() = lent.tag;
+        Ok(())
     }
 
     /// Frees pages as [`TagLease::narrow`] does, behind `prepare`. `prepare` runs in the transaction: it may store into
     /// the tag, because no freeze of the pool begins before it returns. Its stores have to be durable on its return.
     ///
     /// # Errors
-    /// The errors of `prepare`; else as [`TagLease::narrow`].
+    /// [`Error::Busy`] for a lent lease, and the errors of `prepare`; else as [`TagLease`] says.
     pub fn narrow_behind(&self, role: Role, bytes: u64, prepare: &dyn Fn() -> Result<()>) -> Result<()> {
         let (pool, _changing) = (self.own_pool()?, self.changing.lock());
         let tag = self.tag();
         let keep = first_part(&tag, role, bytes.div_ceil(PAGE));
-        self.replace(pool, &tag, tag.attributes, &keep, prepare)
+        let (size, attributes) = (tag.size, tag.attributes);
+        self.replace(pool, &tag, &TagChange { size, attributes, add: &[], keep: &keep }, prepare)
     }
 
     /// Replaces the attributes of the tag. Durable on return.
     ///
     /// # Errors
-    /// As [`TagLease::narrow`].
+    /// [`Error::Busy`] for a lent lease; else as [`TagLease`] says.
     pub fn set_attributes(&self, attributes: [u8; 64]) -> Result<()> {
         let (pool, _changing) = (self.own_pool()?, self.changing.lock());
         let tag = self.tag();
-        self.replace(pool, &tag, attributes, &tag.extents, &|| Ok(()))
+        self.replace(pool, &tag, &TagChange { size: tag.size, attributes, add: &[], keep: &tag.extents }, &|| Ok(()))
+    }
+
+    /// Replaces the size and the attributes of the tag in one transaction, behind `prepare` as in
+    /// [`TagLease::narrow_behind`]. Durable on return.
+    ///
+    /// # Errors
+    /// As [`TagLease::narrow_behind`].
+    pub fn set_size_behind(&self, size: u64, attributes: [u8; 64], prepare: &dyn Fn() -> Result<()>) -> Result<()> {
+        let (pool, _changing) = (self.own_pool()?, self.changing.lock());
+        let tag = self.tag();
+        self.replace(pool, &tag, &TagChange { size, attributes, add: &[], keep: &tag.extents }, prepare)
     }
 
     fn own_pool(&self) -> Result<&Pool> {
@@ -48,22 +69,15 @@ impl TagLease {
         }
     }
 
-    fn replace(
-        &self,
-        pool: &Pool,
-        tag: &Tag,
-        attributes: [u8; 64],
-        keep: &[Extent],
-        prepare: &dyn Fn() -> Result<()>,
-    ) -> Result<()> {
-        let changed = pool.change_tag(tag, &TagChange { size: tag.size, attributes, add: &[], keep }, |_| prepare())?;
+    fn replace(&self, pool: &Pool, tag: &Tag, change: &TagChange<'_>, prepare: &dyn Fn() -> Result<()>) -> Result<()> {
+        let changed = pool.change_tag(tag, change, |_| prepare())?;
         *self.tag.lock() = Arc::clone(&changed);
         Ok(())
     }
 }
 
 /// Returns the extents of `tag` with the first `pages` of `role` at most.
-fn first_part(tag: &Tag, role: Role, pages: u64) -> Vec<Extent> {
+pub(super) fn first_part(tag: &Tag, role: Role, pages: u64) -> Vec<Extent> {
     let mut left = pages;
     let cut = |extent: &Extent| {
         let mut part = *extent;

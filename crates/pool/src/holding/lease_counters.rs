@@ -26,8 +26,10 @@ pub const LEASE_FIGURES: usize = 15;
 const COUNTERS_AT: usize = 512;
 /// Words of a slot: the counters of its operations, a word that is not 0 if figures were published, and the figures.
 const SLOT_WORDS: usize = LEASE_OPS * REQUEST_WORDS + 1 + LEASE_FIGURES;
+/// The word with the wish for the holder of the grant in slot 0.
+const WISHES_AT: usize = COUNTERS_AT + GRANT_SLOTS as usize * SLOT_WORDS;
 /// Words that an owner shares.
-pub(super) const SHARED: usize = COUNTERS_AT + GRANT_SLOTS as usize * SLOT_WORDS;
+pub(super) const SHARED: usize = WISHES_AT + GRANT_SLOTS as usize;
 
 /// The counters of a tag that this process leases as the owner, each made at its first use.
 #[derive(Debug, Default)]
@@ -71,6 +73,12 @@ impl TagCounters {
         }
         (0..LEASE_OPS).filter_map(|op| counters_of(words, slot, op)).for_each(RequestWords::clear);
         words.word(figures_at(slot)).store(0, Ordering::Release);
+        words.word(WISHES_AT + slot).store(0, Ordering::Relaxed);
+    }
+
+    /// Returns true if the last grant in `slot` is of this owner, and on the tag of `generation`.
+    pub(super) fn is_of(&self, slot: usize, generation: u64) -> bool {
+        self.slots.get(&slot) == Some(&generation)
     }
 
     /// Drops the counts of a tag that was removed.
@@ -154,4 +162,18 @@ pub(super) fn figures(words: &SharedWords, slot: usize) -> Option<[u64; LEASE_FI
     let first = figures_at(slot) + 1;
     let is_published = words.word(first - 1).load(Ordering::Acquire) != 0;
     is_published.then(|| array::from_fn(|figure| words.word(first + figure).load(Ordering::Relaxed)))
+}
+
+/// Stores the `wish` of the owner for the holder of the grant in `slot`.
+pub(super) fn set_wish(words: &SharedWords, slot: usize, wish: u64) {
+    words.word(WISHES_AT + slot).store(wish, Ordering::Relaxed);
+}
+
+/// Returns the wish of the owner for the holder of the grant in `slot`; `None` if it has none, or is of a version that
+/// shares none.
+pub(super) fn wish(words: &SharedWords, slot: usize) -> Option<u64> {
+    let at = WISHES_AT + slot;
+    (slot < GRANT_SLOTS as usize && at < words.count())
+        .then(|| words.word(at).load(Ordering::Relaxed))
+        .filter(|it| *it > 0)
 }

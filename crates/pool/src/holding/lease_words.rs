@@ -5,6 +5,7 @@
 //! word 0              the owner's liveness word
 //! word 1 + n          of the grant in slot n: 0, or 1 when the grant is revoked
 //! word 512 + 1152 n   of the grant in slot n: counters of four operations, then figures: see `lease_counters`
+//! behind them, word n of the grant in slot n: what the owner wishes of its holder, 0: nothing
 //! ```
 
 use std::collections::BTreeSet;
@@ -131,6 +132,11 @@ impl LeaseWatch {
     /// Publishes `figures` for the owner.
     pub(super) fn publish(&self, figures: [u64; LEASE_FIGURES]) {
         lease_counters::publish(&self.words, self.slot(), figures);
+    }
+
+    /// Returns the wish of a living owner.
+    pub(super) fn wish(&self) -> Option<u64> {
+        LivenessWord::is_alive(self.words.word(0)).then(|| lease_counters::wish(&self.words, self.slot())).flatten()
     }
 
     /// Refuses if the grant is no longer valid (HO4), except that it may outlive the owner (HO7).

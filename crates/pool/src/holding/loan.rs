@@ -11,6 +11,7 @@ use crate::layout::PAGE;
 use crate::tag::{Tag, TagKind};
 use crate::{Error, Failure, Pool, Result, TagChange};
 
+use super::lease_change::first_part;
 use super::tag_counts::TagCounts;
 use super::tag_spec::RoleSpace;
 use super::{ListedTag, in_use, widen};
@@ -145,6 +146,24 @@ impl Pool {
         self.grants().release(self, id)?;
         Ok(lent)
     }
+}
+
+/// Frees the pages of the tag called `name` of `pool` behind `part`, which `process` has by the loan `id` and no longer uses
+/// (HO8). The result takes the place of that loan.
+///
+/// # Errors
+/// As [`Pool::widen_loan`]. The pages may be free on the medium; they are not allocated before the loan `id` ends (G2).
+pub fn narrow_loan(pool: &Arc<Pool>, name: &str, id: GrantId, part: RoleSpace, process: &Process) -> Result<Lent> {
+    let (tag, grant) = (pool.tag(name)?, theirs(pool, id, process)?);
+    if tag.generation != grant.tag_generation {
+        return Err(in_use(name, "another user of the pool"));
+    }
+    let keep = first_part(&tag, part.role, part.bytes.div_ceil(PAGE));
+    let change = TagChange { size: tag.size, attributes: tag.attributes, add: &[], keep: &keep };
+    let changed = pool.change_tag(&tag, &change, |_| Ok(()))?;
+    let lent = lend(pool, &changed, process)?;
+    pool.grants().release(pool, id)?;
+    Ok(lent)
 }
 
 /// Returns grant `id` of `process`. Refuses a grant of another process that had the same number (grant G5).

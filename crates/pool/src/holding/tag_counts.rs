@@ -5,7 +5,7 @@ use ferrite_memory::{RequestTotals, SharedWords};
 use crate::grant::GrantId;
 use crate::{Pool, Result, Tag};
 
-use super::lease_counters::{LEASE_FIGURES, LEASE_OPS, SharedCounters, figures};
+use super::lease_counters::{LEASE_FIGURES, LEASE_OPS, SharedCounters, figures, set_wish};
 
 /// The counts of the tags of a pool that this process owns.
 #[derive(Clone, Copy)]
@@ -50,6 +50,27 @@ impl<'a> TagCounts<'a> {
     pub fn figures(self, tag: &Tag) -> Option<[u64; LEASE_FIGURES]> {
         let standing = self.0.grants().standing().into_iter().find(|grant| grant.tag_generation == tag.generation)?;
         figures(self.words()?, self.0.grants().slot_of(standing.id).ok()?)
+    }
+
+    /// Passes `wish` to the holder of `tag` in another process: a number greater than 0, whose meaning the service of the tag
+    /// defines. Returns false if no process has the tag from this owner. The holder may ignore the wish.
+    pub fn set_wish(self, tag: &Tag, wish: u64) -> bool {
+        let slot = self.slot_of_holder(tag);
+        let (Some(words), Some(slot)) = (self.words(), slot) else { return false };
+        set_wish(words, slot, wish);
+        true
+    }
+
+    /// Returns true if a process has `tag` from this owner, so that wishes reach it.
+    pub fn is_reached(self, tag: &Tag) -> bool {
+        self.words().is_some() && self.slot_of_holder(tag).is_some()
+    }
+
+    /// Returns the slot of the grant of `tag` that this owner gave.
+    fn slot_of_holder(self, tag: &Tag) -> Option<usize> {
+        let standing = self.0.grants().standing().into_iter().filter(|grant| grant.tag_generation == tag.generation);
+        let mut slots = standing.filter_map(|grant| self.0.grants().slot_of(grant.id).ok());
+        slots.find(|slot| self.0.holdings.counters.lock().is_of(*slot, tag.generation))
     }
 }
 

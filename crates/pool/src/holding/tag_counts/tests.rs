@@ -80,3 +80,23 @@ fn the_counts_of_a_client_outlive_its_grant_and_never_count_for_the_next_tag() {
     }
     assert_eq!(TagCounts::of(&pool).totals(&first)[0].bytes, 30);
 }
+
+/// A wish reaches the holder that has the tag from this owner, until its grant ends.
+#[test]
+fn a_wish_reaches_the_holder_of_a_lent_tag() {
+    let pool = pool();
+    let (first, second) = (make(&pool, "a"), make(&pool, "b"));
+    let counts = TagCounts::of(&pool);
+    assert!(!counts.set_wish(&first, 5) && !counts.is_reached(&first), "no process has the tag");
+    let lent = pool.lend_tag("a", None, &process()).expect("lent");
+    let words = SharedWords::of(lent.words.try_clone().expect("a descriptor")).expect("mapped");
+    let wished = || crate::holding::lease_counters::wish(&words, lent.loan.word - 1);
+    assert_eq!(wished(), None);
+    assert!(counts.is_reached(&first) && counts.set_wish(&first, 5) && !counts.set_wish(&second, 6));
+    assert_eq!(wished(), Some(5));
+    pool.end_loan(lent.loan.id, &process()).expect("ended");
+    assert!(!counts.set_wish(&first, 7));
+    pool.lend_tag("b", None, &process()).expect("lent");
+    assert_eq!(wished(), None, "the wish of an earlier grant in the slot");
+    assert_eq!(crate::holding::lease_counters::wish(&words, usize::MAX / 2), None);
+}
