@@ -100,3 +100,67 @@ fn kill_while_guests_share_memory_loses_nothing() {
     assert!(fs::read(at("g")).expect("read")[..SIZE] == content(3), "the disk is the image");
     ok(&["pool", "check", &pool]);
 }
+
+/// Returns the standard error of a command that fails.
+fn refusal(words: &[&str]) -> String {
+    let output = ferrite().args(words).output().expect("it runs");
+    assert!(!output.status.success(), "{words:?} is refused");
+    String::from_utf8(output.stderr).expect("text")
+}
+
+/// The content of a guest goes to a file while a server has the guest, and a file becomes the content of a guest at rest.
+#[test]
+fn the_content_of_a_guest_is_exported_and_imported() {
+    let folder = folder(true);
+    let at = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let (pool, source, raw) = (at("pool"), at("source"), at("raw"));
+    ok(&["pool", "create", &pool, "--size", "32M"]);
+    json(&["guest", "create", &pool, "g", "--size", "24M", "--pm", "4M", "--disk", &at("image")]);
+    fs::write(&source, content(1)).expect("written");
+    let server = Server::start(pool.as_ref(), &["--no-disk", "--no-attach"]);
+    ok(&["disk", "copy", &source, &server.uri("g")]);
+    let report = json(&["guest", "export", &pool, "g", &raw]);
+    assert_eq!(report["size_bytes"].as_u64(), Some(SIZE as u64), "{report}");
+    assert!(fs::read(&raw).expect("read") == content(1), "pages of the pool and of the disk");
+    assert!(refusal(&["guest", "export", &pool, "g", &raw]).contains("--force"));
+    ok(&["disk", "copy", "--raw", &raw, &server.uri("g")]);
+    ok(&["guest", "export", &pool, "g", &raw, "--force"]);
+    for command in ["export", "import"] {
+        assert!(refusal(&["guest", command, &pool, "g", &at("image")]).contains("is the disk of the guest"));
+    }
+    server.interrupt();
+    fs::write(&source, &content(2)[..SIZE / 2]).expect("written");
+    ok(&["guest", "import", &pool, "g", &source]);
+    ok(&["guest", "export", &pool, "g", &raw, "--force"]);
+    let expected = [&content(2)[..SIZE / 2], &vec![0; SIZE / 2][..]].concat();
+    assert!(fs::read(&raw).expect("read") == expected, "zeros are behind a short file");
+    fs::write(&source, vec![1; SIZE + 1]).expect("written");
+    assert!(refusal(&["guest", "import", &pool, "g", &source]).contains("do not fit"));
+    ok(&["guest", "remove", &pool, "g"]);
+    assert!(fs::read(at("image")).expect("read")[..SIZE] == expected, "the disk is the image");
+}
+
+/// A guest grows and shrinks, and the file of its disk with it.
+#[test]
+fn a_guest_changes_its_size_with_its_file() {
+    let folder = folder(true);
+    let at = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    let (pool, source, raw, image) = (at("pool"), at("source"), at("raw"), at("image"));
+    let len = || fs::metadata(&image).expect("there").len();
+    ok(&["pool", "create", &pool, "--size", "32M"]);
+    json(&["guest", "create", &pool, "g", "--size", "24M", "--pm", "4M", "--disk", &image]);
+    fs::write(&source, content(3)).expect("written");
+    ok(&["guest", "import", &pool, "g", &source]);
+    let report = json(&["guest", "resize", &pool, "g", "--size", "40M", "--pm", "6M"]);
+    assert_eq!((report["size"].as_u64(), report["pm_bytes"].as_u64()), (Some(40 << 20), Some(6 << 20)), "{report}");
+    assert_eq!(len(), (40 << 20) + 8192);
+    ok(&["guest", "export", &pool, "g", &raw]);
+    assert!(fs::read(&raw).expect("read") == [content(3), vec![0; 16 << 20]].concat());
+    let lost = format!("{}", SIZE - (8 << 20));
+    assert!(refusal(&["guest", "resize", &pool, "g", "--size", "8M"]).contains(&format!("--lose {lost}")));
+    ok(&["guest", "resize", &pool, "g", "--size", "8M", "--lose", &lost]);
+    assert_eq!(len(), (8 << 20) + 8192);
+    ok(&["guest", "export", &pool, "g", &raw, "--force"]);
+    assert!(fs::read(&raw).expect("read") == content(3)[..8 << 20]);
+    ok(&["pool", "check", &pool]);
+}

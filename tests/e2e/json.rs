@@ -261,6 +261,9 @@ fn of_guests(page: &mut Page, at: &dyn Fn(&str) -> String) {
     page.tells("Guest", &json(&["guest", "set", pool, "g", "--pm", "2M..8M", "--weight", "50"]));
     page.tells("Guest budget", &json(&["guest", "budget", pool]));
     page.tells("Guest", &json(&["guest", "detach", pool, "g"]));
+    page.tells("Guest", &json(&["guest", "resize", pool, "g", "--size", "12M"]));
+    page.tells("Guest image", &json(&["guest", "export", pool, "g", &at("guest.raw")]));
+    page.tells("Guest image", &json(&["guest", "import", pool, "g", &at("guest.raw")]));
     ok(&["guest", "remove", pool, "g"]);
 }
 

@@ -11,6 +11,7 @@ use parking_lot::RwLock;
 use crate::frame_word::FrameContent;
 use crate::guest_header::GuestHeader;
 use crate::guest_layout::GuestLayout;
+use crate::pending_change::PendingChange;
 
 /// The right to store into a guest's part of a pool.
 pub(crate) trait GuestStore: Send + Sync {
@@ -36,6 +37,11 @@ pub(crate) trait GuestStore: Send + Sync {
         let _ = figures;
     }
 
+    /// Returns the frames that the owner of the pool wishes the guest to have, if that is another process.
+    fn wished_frames(&self) -> Option<u64> {
+        None
+    }
+
     /// Returns the guest's stream of `role`.
     fn stream(&self, role: Role) -> Stream;
 
@@ -51,8 +57,19 @@ pub(crate) trait GuestStore: Send + Sync {
         self.narrow(role, bytes)
     }
 
+    /// Returns the attributes of the tag.
+    fn attributes(&self) -> [u8; 64];
+
     /// Replaces the attributes of the tag. Durable on return.
     fn set_attributes(&self, attributes: [u8; 64]) -> Result<()>;
+
+    /// Replaces the size and the attributes of the tag in one transaction, behind `prepare` as in
+    /// [`GuestStore::narrow_behind`]. Durable on return.
+    fn set_size_behind(&self, size: u64, attributes: [u8; 64], prepare: &dyn Fn() -> Result<()>) -> Result<()> {
+        let _ = size;
+        prepare()?;
+        self.set_attributes(attributes)
+    }
 }
 
 impl GuestStore for TagLease {
@@ -80,6 +97,10 @@ impl GuestStore for TagLease {
         self.publish(figures);
     }
 
+    fn wished_frames(&self) -> Option<u64> {
+        self.wish()
+    }
+
     fn stream(&self, role: Role) -> Stream {
         self.stream(role)
     }
@@ -96,8 +117,16 @@ impl GuestStore for TagLease {
         self.narrow_behind(role, bytes, prepare)
     }
 
+    fn attributes(&self) -> [u8; 64] {
+        self.tag().attributes
+    }
+
     fn set_attributes(&self, attributes: [u8; 64]) -> Result<()> {
         self.set_attributes(attributes)
+    }
+
+    fn set_size_behind(&self, size: u64, attributes: [u8; 64], prepare: &dyn Fn() -> Result<()>) -> Result<()> {
+        self.set_size_behind(size, attributes, prepare)
     }
 }
 
@@ -176,6 +205,27 @@ impl FrameSpace {
         self.store.set_attributes(attributes)
     }
 
+    /// Notes `pending` in the tag. Durable on return.
+    ///
+    /// # Errors
+    /// The errors of the pool.
+    pub fn note_pending(&self, pending: PendingChange) -> Result<()> {
+        let mut attributes = self.store.attributes();
+        pending.write(&mut attributes);
+        self.store.set_attributes(attributes)
+    }
+
+    /// Replaces the size of the guest and notes `pending`, in one transaction behind the stores of `words`. A crash leaves
+    /// the old size or the new one.
+    ///
+    /// # Errors
+    /// The errors of the pool; the guest has its old size then, and the words may be stored.
+    pub fn set_size_behind(&self, size: u64, pending: PendingChange, words: &[(u32, FrameContent)]) -> Result<()> {
+        let mut attributes = self.store.attributes();
+        pending.write(&mut attributes);
+        self.store.set_size_behind(size, attributes, &|| self.persist_words(words))
+    }
+
     pub fn memory(&self) -> &dyn Memory {
         self.store.memory()
     }
@@ -193,6 +243,11 @@ impl FrameSpace {
     /// Publishes `figures`, as [`GuestStore::publish`].
     pub fn publish(&self, figures: [u64; LEASE_FIGURES]) {
         self.store.publish(figures);
+    }
+
+    /// Returns the frames that the owner of the pool wishes the guest to have, if that is another process.
+    pub fn wished_frames(&self) -> Option<u64> {
+        self.store.wished_frames()
     }
 
     /// Refuses after a failed persist.

@@ -10,7 +10,7 @@ use ferrite_pool::disk_stamp::DISK_STAMP_BYTES;
 use ferrite_pool::holding::TagLease;
 use ferrite_pool::layout::PAGE;
 use ferrite_pool::{ChangeGate, Freeze, Pool};
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 
 use crate::frame_space::FrameSpace;
 use crate::frame_table::FrameTable;
@@ -18,7 +18,7 @@ use crate::frame_word::FrameContent;
 use crate::ghost_pages::GhostPages;
 use crate::guest_stats::GuestCounts;
 use crate::guest_tie::{GuestIdentity, advance};
-use crate::plane::Plane;
+use crate::plane::{DirectPlane, Plane};
 use crate::run_sizer::RunSizer;
 use crate::{GuestError, Result};
 
@@ -62,6 +62,8 @@ pub struct GuestEngine {
     changed: Condvar,
     /// Held by the one batch (VR7).
     pub(crate) batch: Mutex<()>,
+    /// Held shared by a client's write, and exclusively while the bytes of the guest are of one time (VC2).
+    pub(crate) writes: RwLock<()>,
 }
 
 impl GuestEngine {
@@ -90,11 +92,39 @@ impl GuestEngine {
         random: impl Fn() -> u16 + Send + Sync + 'static,
         plane_of: impl FnOnce(&FrameSpace) -> Result<Box<dyn Plane>>,
     ) -> Result<Arc<Self>> {
-        let tag = lease.tag();
-        let identity = GuestIdentity { pool: lease.uuid(), tag: tag.generation, name: tag.name.clone() };
+        let identity = GuestIdentity::of(&lease);
         let space = FrameSpace::of(lease)?;
+        space.layout.pending.ensure_content(&identity.name)?;
+        Self::open_space(space, identity, disk_of, random, plane_of)
+    }
+
+    /// Opens the guest called `name` of `pool` for an import: it may be a guest whose content an earlier import left
+    /// incomplete.
+    ///
+    /// # Errors
+    /// As [`GuestEngine::open`].
+    pub(crate) fn open_to_replace(
+        pool: &Arc<Pool>,
+        name: &str,
+        disk: Arc<dyn Disk>,
+        random: impl Fn() -> u16 + Send + Sync + 'static,
+    ) -> Result<Arc<Self>> {
+        let lease = pool.hold(name)?;
+        let identity = GuestIdentity::of(&lease);
+        Self::open_space(FrameSpace::of(lease)?, identity, |_| Ok(disk), random, |_| Ok(Box::new(DirectPlane)))
+    }
+
+    fn open_space(
+        space: FrameSpace,
+        identity: GuestIdentity,
+        disk_of: impl FnOnce(&FrameSpace) -> Result<Arc<dyn Disk>>,
+        random: impl Fn() -> u16 + Send + Sync + 'static,
+        plane_of: impl FnOnce(&FrameSpace) -> Result<Box<dyn Plane>>,
+    ) -> Result<Arc<Self>> {
         let (disk, plane) = (disk_of(&space)?, plane_of(&space)?);
-        let engine = Arc::new(Self::new(space, disk, plane, identity, random)?);
+        let mut engine = Self::new(space, disk, plane, identity, random)?;
+        engine.complete_size()?;
+        let engine = Arc::new(engine);
         let frozen: Arc<dyn Freeze> = Arc::clone(&engine) as _;
         engine.space.register_freezer(Arc::downgrade(&frozen));
         engine.advance_tie()?;
@@ -139,6 +169,7 @@ impl GuestEngine {
             state: Mutex::new(state),
             changed: Condvar::new(),
             batch: Mutex::new(()),
+            writes: RwLock::new(()),
         })
     }
 
@@ -267,6 +298,11 @@ impl GuestEngine {
     /// Publishes the counts to the owner of the pool, if that is another process. Waits for no process.
     pub(crate) fn publish_counts(&self) {
         self.space.publish(self.counts().figures());
+    }
+
+    /// Returns true if another process owns the pool.
+    pub(crate) fn is_lent(&self) -> bool {
+        !self.space.sees_copies()
     }
 
     /// Returns the bytes of the guest.

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! tag         kind 8   size: bytes of the guest
-//! attributes  0 version u32   4 zeros   8 identity of the disk [16]   24 share (see `guest_share`)   44 zeros
+//! attributes  0 version u32   4 zeros   8 identity of the disk [16]   24 share (see `guest_share`)
+//!             44 pending change (see `pending_change`)   56 zeros
 //! DATA stream chunks of 2 MiB: the frames, of 4 KiB each
 //! MAP stream  page 0: the header (see `guest_header`); then one word of 8 bytes a frame (see `frame_word`)
 //!
@@ -16,6 +17,7 @@ use ferrite_pool::{Error, Result, Role, Stream, Tag};
 use crate::GUEST_KIND;
 use crate::frame_word::PAGES_MAX;
 use crate::guest_share::{SHARE, ShareRecord};
+use crate::pending_change::{PENDING, PendingChange};
 
 /// The version of a new guest.
 pub(crate) const VERSION: u32 = 2;
@@ -32,6 +34,8 @@ pub struct GuestLayout {
     pub frames: u64,
     /// The identity of the disk, which also starts the checksums of the guest's words.
     pub identity: [u8; 16],
+    /// The change that a crash may have interrupted.
+    pub(crate) pending: PendingChange,
 }
 
 impl GuestLayout {
@@ -48,7 +52,7 @@ impl GuestLayout {
                 "a guest with {pm_bytes} bytes of the pool is not possible: a multiple of {CHUNK} bytes"
             )));
         }
-        Ok(Self { size, frames: pm_bytes / PAGE, identity })
+        Ok(Self { size, frames: pm_bytes / PAGE, identity, pending: PendingChange::None })
     }
 
     /// Returns the layout of the guest in `tag`.
@@ -60,7 +64,7 @@ impl GuestLayout {
         let damaged = |what: &str| Error::Limit(format!("the guest {:?} {what}: run `ferrite pool check`", tag.name));
         let attributes = &tag.attributes;
         let rest = match u32::from_le_bytes(*attributes.first_chunk().expect("four bytes")) {
-            VERSION => SHARE.end,
+            VERSION => PENDING.end,
             VERSION_FIXED => SHARE.start,
             _ => return Err(damaged("has a version that this program does not read")),
         };
@@ -70,13 +74,14 @@ impl GuestLayout {
         if ShareRecord::read(tag).is_none() {
             return Err(damaged("has a share that no guest has"));
         }
+        let pending = PendingChange::read(attributes).ok_or_else(|| damaged("has attributes of a newer version"))?;
         let bytes = |role| Stream::new(&tag.extents, role).len();
         let identity = attributes[IDENTITY].try_into().expect("sixteen bytes");
         let layout = Self::new(tag.size, bytes(Role::DATA), identity).map_err(|_| damaged("has sizes no guest has"))?;
         if bytes(Role::MAP) < layout.map_bytes() {
             return Err(damaged("has less space than its frames need"));
         }
-        Ok(layout)
+        Ok(Self { pending, ..layout })
     }
 
     /// Returns the attributes of the tag of a guest with the share in `record`.
@@ -85,6 +90,7 @@ impl GuestLayout {
         attributes[..4].copy_from_slice(&VERSION.to_le_bytes());
         attributes[IDENTITY].copy_from_slice(&self.identity);
         record.write(&mut attributes);
+        self.pending.write(&mut attributes);
         attributes
     }
 

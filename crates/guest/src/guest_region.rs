@@ -27,6 +27,9 @@ use crate::plane::Plane;
 use crate::trap_plane::TrapPlane;
 use crate::{GuestEngine, RUN_PAGES, Result};
 
+/// The time between two looks at the wish of the pool's owner.
+const FOLLOWING: Duration = Duration::from_millis(100);
+
 /// Accesses that no answer is possible for now (VP5).
 #[derive(Default)]
 struct WaitingPages {
@@ -42,6 +45,8 @@ pub(crate) struct RegionFaults {
     pub region: Arc<TrapRegion>,
     waiting: Mutex<WaitingPages>,
     changed: Condvar,
+    /// Signalled when the region ends.
+    stopped: Condvar,
 }
 
 impl RegionFaults {
@@ -79,7 +84,7 @@ impl RegionFaults {
             Ok(plane)
         })?;
         let region = region.expect("made with the engine");
-        Ok(Self { engine, region, waiting: Mutex::default(), changed: Condvar::new() })
+        Ok(Self { engine, region, waiting: Mutex::default(), changed: Condvar::new(), stopped: Condvar::new() })
     }
 
     /// Answers an access that faulted, or lets it wait (VP5).
@@ -135,6 +140,23 @@ impl RegionFaults {
         }
     }
 
+    /// Follows the wishes of the pool's owner until it is stopped. If the owner does not answer, only this thread waits.
+    fn follow_always(&self) {
+        let _guard = AbortIfPanicking;
+        loop {
+            let pause = match self.engine.follow_owner() {
+                Ok(GuestStep::Worked) => Duration::ZERO,
+                Ok(GuestStep::Rests) => FOLLOWING,
+                Err(_) => RETRY,
+            };
+            let mut waiting = self.waiting.lock();
+            self.stopped.wait_while_for(&mut waiting, |waiting| !waiting.is_stopped, pause);
+            if waiting.is_stopped {
+                return;
+            }
+        }
+    }
+
     /// Demotes batches until it is stopped.
     fn make_room_always(&self) {
         let _guard = AbortIfPanicking;
@@ -179,6 +201,7 @@ impl Drop for AbortIfPanicking {
 /// into their frames after the pages left (TR2).
 pub struct GuestRegion {
     // Ended in this order: a batch waits for the thread that answers (VP7).
+    follows: JoinAtEnd,
     batches: JoinAtEnd,
     faults: Arc<RegionFaults>,
     _answers: JoinAtEnd,
@@ -236,12 +259,20 @@ impl GuestRegion {
             begin();
             RegionFaults::answer_all(&weak, &region);
         })?;
-        let mut opened = Self { batches: JoinAtEnd::default(), faults, _answers: answers };
+        let (follows, batches) = (JoinAtEnd::default(), JoinAtEnd::default());
+        let mut opened = Self { follows, batches, faults, _answers: answers };
         let batches = Arc::clone(&opened.faults);
         opened.batches = JoinAtEnd::start("guest-batches", move || {
             begin();
             batches.make_room_always();
         })?;
+        if opened.faults.engine.is_lent() {
+            let follows = Arc::clone(&opened.faults);
+            opened.follows = JoinAtEnd::start("guest-frames", move || {
+                begin();
+                follows.follow_always();
+            })?;
+        }
         Ok(opened)
     }
 
@@ -265,5 +296,6 @@ impl Drop for GuestRegion {
     fn drop(&mut self) {
         self.faults.waiting.lock().is_stopped = true;
         self.faults.changed.notify_all();
+        self.faults.stopped.notify_all();
     }
 }

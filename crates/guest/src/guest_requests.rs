@@ -69,6 +69,29 @@ pub enum GuestRequest {
         /// The bytes of the pool.
         pm_bytes: u64,
     },
+    /// Changes the bytes of a guest that no client uses, durable when the call returns: a [`GuestReport`]. A larger guest
+    /// needs a disk that is long enough. A cancelled call changes nothing.
+    SetSize {
+        /// The name of the guest.
+        name: String,
+        /// The bytes of the guest.
+        size: u64,
+        /// The bytes that are cut off, in pages that are not zeros; `None`: none are.
+        #[serde(default)]
+        lose: Option<u64>,
+    },
+    /// Writes the content of a guest, of one moment, to the empty file whose descriptor comes with the call: a
+    /// [`GuestImageReport`]. Clients of the guest wait to write meanwhile.
+    Export {
+        /// The name of the guest.
+        name: String,
+    },
+    /// Replaces the content of a guest that no client uses by the file whose descriptor comes with the call, durable when
+    /// the call returns: a [`GuestImageReport`]. After a failure the guest is refused until an import has ended.
+    Import {
+        /// The name of the guest.
+        name: String,
+    },
     /// Lends a guest to the calling process: a [`ferrite_pool::holding::Loan`], with the pool's memory and the words that
     /// the owner shares.
     Lend {
@@ -146,6 +169,19 @@ pub struct GuestReport {
     pub why: Option<String>,
     /// The process that has the guest as a region, if one has.
     pub pid: Option<u32>,
+}
+
+/// The result of an export or an import.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuestImageReport {
+    /// The name of the guest.
+    pub name: String,
+    /// The bytes of the guest.
+    pub size_bytes: u64,
+    /// Bytes that were copied.
+    pub copied_bytes: u64,
+    /// Bytes that are zeros.
+    pub zeroed_bytes: u64,
 }
 
 /// The memory that the guests of a pool share.

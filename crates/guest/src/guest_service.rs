@@ -57,13 +57,13 @@ impl Service for GuestService {
     }
 
     fn start(&self, pool: &ServicePool<'_>) -> Result<Arc<dyn RunningService>, Failure> {
-        Ok(Arc::new(OpenGuests::new(pool, Arc::clone(&self.opener))))
+        Ok(OpenGuests::new(pool, Arc::clone(&self.opener)))
     }
 }
 
 impl RunningService for OpenGuests {
     fn call(&self, call: ServiceCall<'_>) -> Result<ServiceReply, Failure> {
-        let ServiceCall { caller, request, view, progress, .. } = call;
+        let ServiceCall { caller, request, view, progress, fds, .. } = call;
         let request: GuestRequest = parse(GUEST, request)?;
         view.map_or(Ok(()), |view| view.ensure_shared(&request.places()))?;
         match request {
@@ -77,6 +77,9 @@ impl RunningService for OpenGuests {
             GuestRequest::Stat { name } => reply(&self.stat(&name)?),
             GuestRequest::Flush { name } => reply(&self.flush(&name, progress)?),
             GuestRequest::Resize { name, pm_bytes } => reply(&self.resize(&name, pm_bytes, progress)?),
+            GuestRequest::SetSize { name, size, lose } => reply(&self.set_size(&name, size, lose, progress)?),
+            GuestRequest::Export { name } => reply(&self.export(&name, fds, progress)?),
+            GuestRequest::Import { name } => reply(&self.import(&name, fds, progress)?),
             GuestRequest::Lend { name } => self.lend(&name, caller),
             GuestRequest::Remove { name, lose } => reply(&self.remove(&name, lose, progress)?),
         }

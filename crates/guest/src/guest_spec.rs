@@ -90,7 +90,7 @@ impl GuestSpec {
 }
 
 /// Refuses a disk with data where the stamp goes.
-fn ensure_no_stamp(disk: &dyn Disk, layout: &GuestLayout, address: &str) -> Result<()> {
+pub(crate) fn ensure_no_stamp(disk: &dyn Disk, layout: &GuestLayout, address: &str) -> Result<()> {
     let mut bytes = vec![0; DISK_STAMP_BYTES as usize];
     disk.read(layout.size, &mut bytes)?;
     if bytes.iter().all(|byte| *byte == 0) {

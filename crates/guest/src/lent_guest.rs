@@ -14,6 +14,8 @@
 //! - VG3. When the region ends, its grant ends with it: the process releases it to the present owner of the pool, whichever
 //!   process that is. If the process ends first, the owner ends the grant (G3). The words of the frames say all that the
 //!   next engine needs.
+//! - VG4. A lent guest follows the frames that its owner wishes. A thread of its own asks the owner for each change; no store
+//!   and no batch waits for an answer. Without that owner the guest keeps its frames.
 
 use std::path::Path;
 use std::sync::Arc;

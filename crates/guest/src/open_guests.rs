@@ -22,6 +22,7 @@ use crate::guest_requests::{GuestDiskPlace, GuestReport};
 use crate::guest_resize::resize;
 use crate::guest_share::{GuestShare, ShareRecord, chunks_of};
 use crate::guest_spec::{GuestSpec, disk_address, erase_stamp, truth_bytes};
+use crate::opening_guests::OpeningGuests;
 use crate::plane::DirectPlane;
 use crate::shared_budget::{AskedShare, SharedBudget};
 use crate::{GUEST_KIND, GuestCounts, GuestEngine, GuestError, GuestLayout};
@@ -102,14 +103,17 @@ pub struct OpenGuests {
     sees_all: Option<&'static str>,
     opener: Arc<DiskOpener>,
     pub(crate) open: Mutex<BTreeMap<String, Arc<OpenGuest>>>,
+    pub(crate) opening: OpeningGuests,
+    /// This, for threads that open guests.
+    this: Weak<Self>,
     pub(crate) shared: Mutex<SharedBudget>,
     /// Held while a thread reads and replaces attributes of guests.
     pub(crate) changing: Mutex<()>,
 }
 
 impl OpenGuests {
-    pub(crate) fn new(at: &ServicePool<'_>, opener: Arc<DiskOpener>) -> Self {
-        Self {
+    pub(crate) fn new(at: &ServicePool<'_>, opener: Arc<DiskOpener>) -> Arc<Self> {
+        Arc::new_cyclic(|this| Self {
             pool: Arc::clone(at.pool),
             registry: Arc::clone(at.registry),
             running: at.running.clone(),
@@ -117,9 +121,11 @@ impl OpenGuests {
             sees_all: at.memory.sees_all,
             opener,
             open: Mutex::default(),
+            opening: OpeningGuests::default(),
+            this: Weak::clone(this),
             shared: Mutex::default(),
             changing: Mutex::default(),
-        }
+        })
     }
 
     pub(crate) fn tags(&self) -> Vec<Arc<Tag>> {
@@ -141,24 +147,49 @@ impl OpenGuests {
         (self.opener)(address).map_err(Failure::refused)
     }
 
-    /// Returns the guest called `name`, and opens it if it is closed.
-    pub(crate) fn open(&self, name: &str) -> Result<Arc<OpenGuest>, Failure> {
-        let mut open = self.open.lock();
-        if let Some(known) = open.get(name) {
-            return Ok(Arc::clone(known));
-        }
+    /// Returns the tag of the guest called `name`. Refused while another process has the guest.
+    pub(crate) fn own_tag(&self, name: &str) -> Result<Arc<Tag>, Failure> {
         let tag = self.tag(name)?;
-        if let Some(pid) = self.pool.user_of(&tag) {
-            return Err(Failure::busy(format!("the guest {name:?} is in use by process {pid}: end that first")));
+        match self.pool.user_of(&tag) {
+            Some(pid) => Err(Failure::busy(format!("the guest {name:?} is in use by process {pid}: end that first"))),
+            None => Ok(tag),
         }
+    }
+
+    /// Opens the disk of the guest called `name`, which no other process may have.
+    pub(crate) fn disk_of(&self, name: &str) -> Result<Arc<dyn Disk>, Failure> {
+        let tag = self.own_tag(name)?;
         let address = disk_address(&self.pool, &tag).ok_or_else(|| {
             Failure::new(FailureKind::Damaged, format!("the guest {name:?} is damaged: run `ferrite pool check`"))
         })?;
-        let disk = self.open_disk(&address)?;
+        self.open_disk(&address)
+    }
+
+    /// Returns the guest called `name`, and opens it if it is closed. Waits for another thread that opens it, and holds no
+    /// lock that other guests need.
+    pub(crate) fn open(&self, name: &str) -> Result<Arc<OpenGuest>, Failure> {
+        let _alone = self.opening.begin(name);
+        if let Some(known) = self.open.lock().get(name) {
+            return Ok(Arc::clone(known));
+        }
+        let disk = self.disk_of(name)?;
         let random = || machine::random() as u16;
         let guest = OpenGuest::start(GuestEngine::open(&self.pool, name, disk, Box::new(DirectPlane), random)?)?;
-        open.insert(name.into(), Arc::clone(&guest));
+        self.open.lock().insert(name.into(), Arc::clone(&guest));
         Ok(guest)
+    }
+
+    /// Opens the guest called `name` on a thread of its own, unless a thread opens it already.
+    pub(crate) fn open_aside(&self, name: &str) {
+        let (Some(guests), Some(alone)) = (self.this.upgrade(), self.opening.try_begin(name)) else { return };
+        drop(alone);
+        let name = name.to_owned();
+        // Without a thread the next step tries again.
+        let _ = Builder::new().name("guest-opening".into()).spawn(move || {
+            if guests.open(&name).is_ok() {
+                guests.shared.lock().forget_stuck(&name);
+            }
+        });
     }
 
     pub(crate) fn names(&self) -> Vec<String> {
@@ -222,6 +253,7 @@ impl OpenGuests {
         if !planted!("guest: the owner keeps the guest that it lends open") {
             self.close(name)?;
         }
+        self.complete_size(name)?;
         share.map_or(Ok(()), |share| self.fill_up(name, share))?;
         Ok(self.pool.lend_tag(name, Some(GUEST_KIND), &Process::of(caller, self.boot_id))?)
     }
@@ -389,7 +421,7 @@ impl OpenGuests {
     }
 
     /// Returns the counts of the guest in `tag`, if another process has it.
-    fn lent_counts(&self, tag: &Tag) -> Option<GuestCounts> {
+    pub(crate) fn lent_counts(&self, tag: &Tag) -> Option<GuestCounts> {
         TagCounts::of(&self.pool).figures(tag).map(GuestCounts::of_figures)
     }
 }

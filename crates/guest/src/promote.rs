@@ -134,11 +134,12 @@ impl GuestEngine {
     }
 
     /// Writes `from` at byte `at` of the guest. Durable on return if fences are, else after [`GuestEngine::flush`]. Waits
-    /// while no frame is free.
+    /// while no frame is free, and while an export reads the guest (VC2).
     ///
     /// # Errors
     /// The errors of the pool and the disk.
     pub fn write(&self, at: u64, from: &[u8]) -> Result<()> {
+        let _writing = self.writes.read();
         let mut done = 0;
         while done < from.len() {
             let here = at + done as u64;

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use ferrite_memory::planted;
 use ferrite_owner::ProgressCall;
+use ferrite_pool::holding::TagCounts;
 use ferrite_pool::layout::{CHUNK, PAGE};
 use ferrite_pool::{Failure, FailureKind, Tag, TagChange};
 
@@ -57,6 +58,11 @@ struct MissedPages {
 }
 
 impl SharedBudget {
+    /// Notes that the guest called `name` can give chunks again.
+    pub fn forget_stuck(&mut self, name: &str) {
+        self.stuck.remove(name);
+    }
+
     /// Notes that the guest called `name` is made with the `share`.
     fn begin_new(&mut self, name: &str, share: GuestShare) {
         self.coming.insert(name.into(), share);
@@ -181,13 +187,16 @@ impl OpenGuests {
     fn use_of(&self, tag: &Tag, shared: &mut SharedBudget) -> Option<GuestUse> {
         let share = record(tag)?.share;
         let is_lent = self.pool.user_of(tag).is_some();
+        // A process that has the guest from an earlier owner hears no wish.
+        let is_deaf = is_lent && !TagCounts::of(&self.pool).is_reached(tag);
         let open = self.open.lock();
         let open = open.get(&tag.name);
         if open.is_some() || is_lent {
             shared.stuck.remove(&tag.name);
         }
         let is_coming = shared.coming.contains_key(&tag.name);
-        let count = open.map_or(0, |open| open.engine.counts().missed_pages);
+        let counts = open.map(|open| open.engine.counts()).or_else(|| self.lent_counts(tag));
+        let count = counts.map_or(0, |counts| counts.missed_pages);
         let missed = shared.missed.entry(tag.name.clone()).or_insert(MissedPages { count, since_step: 0 });
         missed.since_step += count.saturating_sub(missed.count);
         missed.count = count;
@@ -196,7 +205,7 @@ impl OpenGuests {
             chunks: open.map_or_else(|| chunks(tag), |open| (open.engine.frames() / FRAMES) as u32),
             share,
             is_used: is_lent || open.is_some_and(is_used) || is_coming,
-            is_still: is_lent || (open.is_none() && !is_coming && shared.stuck.contains(&tag.name)),
+            is_still: is_deaf || (open.is_none() && !is_lent && !is_coming && shared.stuck.contains(&tag.name)),
             missed: missed.since_step,
         })
     }
@@ -242,8 +251,11 @@ impl OpenGuests {
         for guest in &uses {
             let Some(target) = shared.budget.target(&guest.name) else { continue };
             let open = self.open.lock().get(&guest.name).map(|open| Arc::clone(&open.asked));
+            let frames = u64::from(target.chunks) * FRAMES;
             if let Some(asked) = open {
-                asked.store(u64::from(target.chunks) * FRAMES, Ordering::Relaxed);
+                asked.store(frames, Ordering::Relaxed);
+            } else if self.tag(&guest.name).is_ok_and(|tag| TagCounts::of(&self.pool).set_wish(&tag, frames)) {
+                // The process that has the guest follows.
             } else if target.chunks != guest.chunks && !guest.is_still {
                 closed.push((guest.name.clone(), target.chunks));
             }
@@ -251,8 +263,8 @@ impl OpenGuests {
         closed
     }
 
-    /// Brings a closed guest closer to `target` chunks: adds what it lacks, or frees its last chunk. Opens the guest if
-    /// that chunk has truths.
+    /// Brings a closed guest closer to `target` chunks: adds what it lacks, or frees its last chunk. If that chunk has
+    /// truths, another thread opens the guest, because its disk may hang. The guest stands still until it is open.
     fn follow_closed(&self, name: &str, target: u32) -> std::result::Result<(), Failure> {
         let lease = self.pool.hold(name)?;
         // The share may be another one than at the step.
@@ -266,7 +278,11 @@ impl OpenGuests {
         // Ends the lease.
         drop(space);
         match dropped {
-            Err(GuestError::Refused(_)) => self.open(name).map(drop),
+            Err(GuestError::Refused(_)) => {
+                self.shared.lock().stuck.insert(name.into());
+                self.open_aside(name);
+                Ok(())
+            }
             other => Ok(other?),
         }
     }
@@ -276,19 +292,15 @@ impl OpenGuests {
     pub(crate) fn begin(&self, name: &str, share: GuestShare) -> std::result::Result<(u32, SetBudget), Failure> {
         self.ensure_minimum_of(None, share.min)?;
         self.shared.lock().begin_new(name, share);
-        let mut chunks = 0;
         for _ in 0..COMING_STEPS {
             self.balance();
-            chunks = self.shared.lock().budget.target(name).map_or(share.min, |target| target.chunks);
+            let chunks = self.shared.lock().budget.target(name).map_or(share.min, |target| target.chunks);
             if chunks >= share.min {
                 let memory = self.memory(share.min);
                 let more = memory.total.saturating_sub(memory.given.saturating_add(chunks));
                 return Ok((chunks.saturating_add(more).min(share.max), self.set_budget()));
             }
             std::thread::sleep(COMING);
-        }
-        if chunks > 0 {
-            return Ok((chunks, self.set_budget()));
         }
         self.shared.lock().end_new(name);
         Err(not_given())
@@ -355,7 +367,11 @@ impl OpenGuests {
 
     /// Changes the record of the guest called `name` by `change`, and stores it. Durable on return. The caller holds
     /// `changing`.
-    fn change_record(&self, name: &str, change: impl Fn(&mut ShareRecord)) -> std::result::Result<(), Failure> {
+    pub(crate) fn change_record(
+        &self,
+        name: &str,
+        change: impl Fn(&mut ShareRecord),
+    ) -> std::result::Result<(), Failure> {
         let tag = &*self.tag(name)?;
         let layout = GuestLayout::read(tag)?;
         let mut record = ShareRecord::read(tag).expect("the layout was read");
@@ -442,7 +458,7 @@ impl OpenGuests {
             return Some("gives nothing: its disk fails, or its process is stopped".into());
         }
         if guest.is_still {
-            return Some("keeps its memory while a process has it mapped".into());
+            return Some("keeps its memory: its process has it from an earlier owner of the pool".into());
         }
         if target.chunks < guest.chunks {
             return Some(format!("gives {} bytes", u64::from(guest.chunks - target.chunks) * CHUNK));
@@ -493,7 +509,7 @@ impl OpenGuests {
         self.end_uses(name)?;
         self.flush(name, progress)?;
         self.close(name)?;
-        self.shared.lock().stuck.remove(name);
+        self.shared.lock().forget_stuck(name);
         Ok(self.report(&*self.tag(name)?))
     }
 }

@@ -1,22 +1,28 @@
 //! `ferrite guest`.
 
 mod guest_budget;
+mod guest_image;
 mod guest_run;
 mod new_guest;
+mod resized_guest;
+
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use ferrite_guest::{GuestReport, GuestRequest};
 use serde_json::Value;
 
-use super::{WholePool, print};
+use super::{WholePool, cache, print};
 use crate::command_pool;
-use crate::outcome::{Failure, Outcome};
+use crate::outcome::Outcome;
 use crate::pool_argument::InPool;
 use crate::size;
 
 use guest_budget::{ChangedGuest, GuestBudget, parse_range};
+use guest_image::{ExportedGuest, ImportedGuest};
 use guest_run::{GuestArguments, GuestRun};
 use new_guest::NewGuest;
+use resized_guest::ResizedGuest;
 
 /// Virtual persistent memory: guests that are larger than their part of the pool
 ///
@@ -41,10 +47,9 @@ pub enum Guest {
     /// It keeps its memory until a guest in use wants it, and then one chunk of 2M. When a client comes back the guest
     /// gets its minimum again before others get more. Ctrl-C loses nothing.
     Detach(OneGuest),
-    /// Change how much of the pool a guest always has; durable when it returns, refused while a client uses the guest
-    ///
-    /// A guest that gets less is flushed first. Its bytes stay the same. `ferrite guest set` does this in use.
     Resize(ResizedGuest),
+    Export(ExportedGuest),
+    Import(ImportedGuest),
     Run(GuestRun),
     Arguments(GuestArguments),
     /// Flush a guest and remove it; refused while a client uses it. The disk keeps the data
@@ -61,18 +66,6 @@ pub struct GuestName {
 pub struct OneGuest {
     #[command(flatten)]
     guest: InPool<GuestName>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(Args)]
-pub struct ResizedGuest {
-    #[command(flatten)]
-    guest: InPool<GuestName>,
-    /// The bytes of the pool that hold its pages from then on: a multiple of 2M
-    #[arg(long, value_name = "BYTES", value_parser = size::parse)]
-    pm: Option<u64>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -110,12 +103,9 @@ impl Guest {
                 let guest: GuestReport = command_pool::ask(&pool.path()?, GuestRequest::Detach { name }, None)?;
                 print(json, &guest, show_guest)
             }
-            Self::Resize(ResizedGuest { guest: InPool { pool, words: GuestName { name } }, pm, json }) => {
-                let missing = || Failure::Usage("the new size is missing: --pm BYTES".into());
-                let request = GuestRequest::Resize { name, pm_bytes: pm.ok_or_else(missing)? };
-                let guest: GuestReport = command_pool::ask(&pool.path()?, request, None)?;
-                print(json, &guest, show_guest)
-            }
+            Self::Resize(resized) => resized.run(),
+            Self::Export(exported) => exported.run(),
+            Self::Import(imported) => imported.run(),
             Self::Run(program) => program.run(),
             Self::Arguments(arguments) => arguments.run(),
             Self::Remove(RemovedGuest { guest: InPool { pool, words: GuestName { name } }, lose }) => {
@@ -123,6 +113,12 @@ impl Guest {
             }
         }
     }
+}
+
+/// Returns the path of the file or device in the address of the disk of `guest`, if it has one.
+fn disk_path(guest: &GuestReport) -> Option<PathBuf> {
+    let address = cache::member(guest.disk.as_deref()?).ok()?;
+    (address.path != Path::new("")).then_some(address.path)
 }
 
 /// Returns the line of a guest in a list.

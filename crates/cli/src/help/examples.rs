@@ -204,7 +204,19 @@ pub const ALL: &[(&str, &[&str])] = &[
     ("ferrite guest list", &["ferrite guest list", "ferrite guest list /mnt/pmem/pool --json"]),
     ("ferrite guest stat", &["ferrite guest stat g", "ferrite guest stat /mnt/pmem/pool g --json"]),
     ("ferrite guest flush", &["ferrite guest flush g"]),
-    ("ferrite guest resize", &["ferrite guest resize /mnt/pmem/pool g --pm 4G"]),
+    (
+        "ferrite guest resize",
+        &[
+            "ferrite guest resize /mnt/pmem/pool g --size 128G      # its file grows with it",
+            "ferrite guest resize /mnt/pmem/pool g --size 32G --lose 4096",
+            "ferrite guest resize /mnt/pmem/pool g --pm 4G",
+        ],
+    ),
+    (
+        "ferrite guest export",
+        &["ferrite guest export /mnt/pmem/pool g g.raw", "ferrite guest export /mnt/pmem/pool g g.raw --force"],
+    ),
+    ("ferrite guest import", &["ferrite guest import /mnt/pmem/pool g g.raw"]),
     (
         "ferrite guest run",
         &[

@@ -33,7 +33,8 @@ fn a_tag_has_the_layout_of_its_making() {
         GuestLayout::read(&changed).expect_err("refused").to_string()
     };
     assert!(changed(&|tag| tag.attributes[0] = 3).contains("a version"));
-    assert!(changed(&|tag| tag.attributes[44] = 1).contains("a newer version"));
+    assert!(changed(&|tag| tag.attributes[44] = 3).contains("a newer version"));
+    assert!(changed(&|tag| tag.attributes[56] = 1).contains("a newer version"));
     assert!(changed(&|tag| tag.attributes[0] = 1).contains("a newer version"), "version 1 has no share");
     assert!(changed(&|tag| tag.attributes[24] = 10).contains("a share"), "more than the maximum");
     let mut first = Tag { attributes: [0; 64], ..tag.clone() };

@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use crate::frame_space::{FrameSpace, GuestStore};
 use crate::frame_word::FrameContent;
 use crate::guest_tie::GuestIdentity;
+use crate::pending_change::PendingChange;
 use crate::*;
 
 /// The sizes of a guest.
@@ -27,17 +28,19 @@ pub(crate) struct GuestShape {
     pub model: Model,
     /// Another process owns the pool.
     pub is_lent: bool,
+    /// That process has ended when its answers are due.
+    pub loses_answers: bool,
 }
 
 impl Default for GuestShape {
     fn default() -> Self {
-        Self { frames: 4, frames_max: 6, pages: 8, model: Model::MAPPED, is_lent: false }
+        Self { frames: 4, frames_max: 6, pages: 8, model: Model::MAPPED, is_lent: false, loses_answers: false }
     }
 }
 
 impl GuestShape {
     fn layout(self) -> GuestLayout {
-        GuestLayout { size: self.pages * PAGE, frames: self.frames, identity: [9; 16] }
+        GuestLayout { size: self.pages * PAGE, frames: self.frames, identity: [9; 16], pending: PendingChange::None }
     }
 
     /// Returns the bytes of the words, the frames, and a page whose first word is the number of frames: the tag.
@@ -140,12 +143,20 @@ impl GuestStore for RigStore {
     }
 
     fn widen(&self, parts: &[RoleSpace]) -> ferrite_pool::Result<()> {
+        if self.shape.loses_answers {
+            return Err(ferrite_pool::Error::OwnerEnded);
+        }
         let data = parts.iter().find(|part| part.role == Role::DATA).expect("frames");
         self.set_frames(data.bytes / PAGE)
     }
 
     fn narrow(&self, _role: Role, bytes: u64) -> ferrite_pool::Result<()> {
-        self.set_frames(bytes / PAGE)
+        self.set_frames(bytes / PAGE)?;
+        if self.shape.loses_answers { Err(ferrite_pool::Error::OwnerEnded) } else { Ok(()) }
+    }
+
+    fn attributes(&self) -> [u8; 64] {
+        [0; 64]
     }
 
     fn set_attributes(&self, _attributes: [u8; 64]) -> ferrite_pool::Result<()> {

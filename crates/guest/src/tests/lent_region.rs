@@ -107,9 +107,15 @@ fn vg1_a_guest_has_one_engine() {
     let region = rig.borrow().expect("lent");
     let pid = std::process::id();
     assert_eq!(ask(&owner, &stat()).expect("described").pid, Some(pid));
-    for refused in
-        [ask(&owner, &flush()).expect_err("refused").message, rig.borrow().err().expect("refused").to_string()]
-    {
+    let name = || "g".to_string();
+    let requests = [
+        flush(),
+        GuestRequest::Export { name: name() },
+        GuestRequest::Import { name: name() },
+        GuestRequest::SetSize { name: name(), size: PAGE, lose: None },
+    ];
+    let asked = requests.iter().map(|request| ask(&owner, request).expect_err("refused").message);
+    for refused in asked.chain([rig.borrow().err().expect("refused").to_string()]) {
         assert!(refused.contains(&format!("in use by process {pid}")), "{refused}");
     }
     store(region.region(), 3, 33);
@@ -208,22 +214,62 @@ fn canary_vg3_a_grant_that_stays_is_caught() {
     assert!(!has_regions() || outlive(Some("owner: only the lender ends a grant")).is_err());
 }
 
-/// VB4, VB5: a guest has its minimum when it is lent, keeps its memory while it is, and follows its share afterwards.
+/// VG4, VB1, VB4, VP2: a guest has its minimum when it is lent, and follows its share while a program stores into it.
 #[test]
-fn vb4_vb5_a_lent_guest_has_its_minimum_and_keeps_its_memory() {
+fn vg4_vb1_vb4_a_lent_guest_follows_its_share() {
     if !has_regions() {
         return;
     }
     let (rig, owner) = LentRig::new();
     let set = |chunks| {
         let pm = Some(PmRange::fixed(chunks * CHUNK));
-        ask(&owner, &GuestRequest::Set { name: "g".into(), pm, weight: None }).expect("set")
+        ask(&owner, &GuestRequest::Set { name: "g".into(), pm, weight: None }).expect("set");
     };
+    let has = || ask(&owner, &stat()).expect("described").pm_bytes / CHUNK;
     set(2);
     let region = rig.borrow().expect("lent");
     assert_eq!(region.engine().frames(), 2 * CHUNK / PAGE);
-    (0..2 * CHUNK / PAGE).for_each(|page| store(region.region(), page, page + 7));
-    assert_eq!(set(1).pm_bytes, 2 * CHUNK);
+    let pages = 3 * CHUNK / PAGE;
+    for (round, chunks) in [1, 3, 2, 1, 3].into_iter().enumerate() {
+        set(chunks);
+        let start = std::time::Instant::now();
+        let value = |page: u64| page + 7 + round as u64;
+        (0..pages).for_each(|page| store(region.region(), page, value(page)));
+        while has() != chunks || region.engine().frames() != chunks * CHUNK / PAGE {
+            assert!(start.elapsed().as_secs() < 60, "{} of {chunks} chunks", has());
+            (0..pages).step_by(97).for_each(|page| store(region.region(), page, value(page)));
+            // Pages that are stored to all the time do not leave.
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        (0..pages).for_each(|page| assert_eq!(load(region.region(), page), value(page), "round {round}"));
+    }
+    drop(region);
+    let region = rig.borrow().expect("lent");
+    assert_eq!(region.engine().frames(), 3 * CHUNK / PAGE);
+    (0..pages).for_each(|page| assert_eq!(load(region.region(), page), page + 11));
+}
+
+/// VG4, VB5: without its owner, and under the next one, a guest that a program has mapped keeps its memory.
+#[test]
+fn vg4_vb5_a_lent_guest_keeps_its_memory_without_its_owner() {
+    if !has_regions() {
+        return;
+    }
+    let (rig, owner) = LentRig::new();
+    let set = |owner: &Arc<PoolOwner>, chunks| {
+        let pm = Some(PmRange::fixed(chunks * CHUNK));
+        ask(owner, &GuestRequest::Set { name: "g".into(), pm, weight: None }).expect("set")
+    };
+    set(&owner, 2);
+    let region = rig.borrow().expect("lent");
+    kill(owner);
+    let pages = 3 * CHUNK / PAGE;
+    (0..pages).for_each(|page| store(region.region(), page, page + 7));
+    let owner = rig.own();
+    assert_eq!(set(&owner, 1).pm_bytes, 2 * CHUNK);
+    std::thread::sleep(Duration::from_millis(600));
+    (0..pages).for_each(|page| store(region.region(), page, page + 8));
+    assert_eq!(region.engine().frames(), 2 * CHUNK / PAGE);
     drop(region);
     let report = || ask(&owner, &stat()).expect("described");
     let start = std::time::Instant::now();
@@ -232,5 +278,5 @@ fn vb4_vb5_a_lent_guest_has_its_minimum_and_keeps_its_memory() {
         std::thread::sleep(Duration::from_millis(20));
     }
     let region = rig.borrow().expect("lent");
-    (0..2 * CHUNK / PAGE).for_each(|page| assert_eq!(load(region.region(), page), page + 7));
+    (0..pages).for_each(|page| assert_eq!(load(region.region(), page), page + 8));
 }

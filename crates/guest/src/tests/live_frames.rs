@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ferrite_crash::{CrashReport, ExploreOptions, Points, World, explore, explore_kills};
 use ferrite_disk::{Access, Disk};
 use ferrite_memory::planted::plant;
+use ferrite_memory::{Memory, Scheme};
 use ferrite_pool::layout::{CHUNK, PAGE};
 
 use super::guest_rig::{GuestRig, GuestShape, MOMENTS, RaceMoment, check_crash};
@@ -101,6 +102,40 @@ fn canary_vb1_a_frame_that_leaves_with_its_truth_is_caught() {
 #[test]
 fn canary_vb1_a_frame_that_leaves_under_its_word_is_caught_in_use() {
     assert_caught("guest: a chunk leaves under its words");
+}
+
+/// A lent guest gives two frames, and the answer of the owner is lost. Another user of the pool stores into them. Returns
+/// true if the guest stores nothing there.
+fn leaves_freed_frames_alone(bug: Option<&'static str>) -> bool {
+    let _planted = bug.map(plant);
+    let shape = GuestShape { is_lent: true, loses_answers: true, ..GuestShape::default() };
+    let world = shape.world();
+    let rig = shape.open(&world).expect("it opens");
+    (0..4).for_each(|page| rig.put(page, 1));
+    let lost = (0..50).map(|_| rig.engine.follow(2, 2)).find(|followed| !matches!(followed, Ok(GuestStep::Worked)));
+    assert!(lost.is_some_and(|followed| followed.is_err()), "the answer is lost");
+    // The frames are the last pages before the number of frames and the room for two more.
+    let freed = [4, 3].map(|behind| shape.tag_at() - behind * PAGE);
+    freed.iter().for_each(|at| world.memory().store(*at, &[7; PAGE as usize], Scheme::Nt));
+    let _ = rig.engine.follow(4, 2);
+    (0..8).for_each(|page| rig.put(page, 2));
+    assert_eq!([0, 1, 7].map(|page| rig.load(page) & 0xff), [2; 3]);
+    freed.iter().all(|at| {
+        let mut bytes = [0; PAGE as usize];
+        world.memory().load(*at, &mut bytes);
+        bytes == [7; PAGE as usize]
+    })
+}
+
+/// HO8, VB1: a lent guest does not use a frame again that its owner may have freed.
+#[test]
+fn ho8_vb1_frames_that_are_perhaps_free_are_not_used() {
+    assert!(leaves_freed_frames_alone(None));
+}
+
+#[test]
+fn canary_ho8_frames_that_are_perhaps_free_and_stay_are_caught() {
+    assert!(!leaves_freed_frames_alone(Some("guest: frames that are perhaps free stay")));
 }
 
 /// A client writes while a chunk leaves and another thread fills a frame of it. Returns true if every page is right.

@@ -16,7 +16,7 @@ use crate::guest_spec::disk_address;
 use crate::{DirectPlane, GuestDisk, GuestEngine, GuestError, GuestService, GuestShare, GuestSpec, GuestStep};
 
 const BOOT: [u8; 16] = [7; 16];
-const SIZE: u64 = 4 << 20;
+pub(crate) const SIZE: u64 = 4 << 20;
 
 fn geometry(size: u64) -> Geometry {
     Geometry {
@@ -31,11 +31,12 @@ fn geometry(size: u64) -> Geometry {
     }
 }
 
-fn new_world() -> World {
+/// Returns a world with an empty pool and a disk of `disk_bytes` bytes.
+fn new_world(disk_bytes: u64) -> World {
     let memory = LyingMemory::new(POOL_BYTES_MIN + 3 * CHUNK, Model::MAPPED);
     Pool::create(&memory, &Format { uuid: [1; 16], boot_id: BOOT }).expect("a new pool");
     memory.barrier().expect("nothing fails yet");
-    World::new(memory, [LyingDisk::new(geometry(SIZE + 2 * PAGE))])
+    World::new(memory, [LyingDisk::new(geometry(disk_bytes))])
 }
 
 pub(crate) fn pool_of(world: &World) -> Arc<Pool> {
@@ -43,7 +44,7 @@ pub(crate) fn pool_of(world: &World) -> Arc<Pool> {
     Arc::new(Pool::open(memory, BOOT).expect("it opens").0)
 }
 
-fn disk_of(world: &World) -> Arc<dyn Disk> {
+pub(crate) fn disk_of(world: &World) -> Arc<dyn Disk> {
     Arc::clone(world.disk(0)) as _
 }
 
@@ -73,7 +74,12 @@ pub(crate) fn checked(world: &World) -> PoolCheckReport {
 
 /// A guest whose frames hold truths and copies, and whose disk has the rest.
 pub(crate) fn make() -> World {
-    let world = new_world();
+    make_on(SIZE + 2 * PAGE)
+}
+
+/// Returns what [`make`] does, on a disk of `disk_bytes` bytes.
+pub(crate) fn make_on(disk_bytes: u64) -> World {
+    let world = new_world(disk_bytes);
     world.memory().keep_trace(false);
     let pool = pool_of(&world);
     spec().create(&pool, &disk_of(&world)).expect("created");
@@ -148,7 +154,7 @@ fn vr6_the_check_names_damaged_words() {
 #[test]
 fn vr1_a_crash_of_the_creation_leaves_a_guest_or_nothing() {
     for failing in 0..12 {
-        let world = new_world();
+        let world = new_world(SIZE + 2 * PAGE);
         world.memory().keep_trace(false);
         let pool = pool_of(&world);
         world.disk(0).fail_from(world.disk(0).requests() + failing);

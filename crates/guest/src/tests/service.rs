@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ferrite_disk::{Access, Disk, RamDisk};
 use ferrite_memory::{Guard, MapOptions, Mapped};
@@ -18,13 +19,15 @@ use serde_json::Value;
 
 use crate::{GUEST, GuestDiskPlace, GuestReport, GuestRequest, GuestService, PmRange};
 
-const SIZE: u64 = 8 << 20;
+pub(crate) const SIZE: u64 = 8 << 20;
 
 /// A pool in a file, and disks in memory by address. They stay when the pool is closed.
 pub(crate) struct ServedGuests {
     _folder: tempfile::TempDir,
     path: PathBuf,
     pub(super) disks: Arc<Mutex<BTreeMap<String, Arc<RamDisk>>>>,
+    /// The address of a disk that hangs while it is opened, and whether a thread opens it.
+    pub(super) hanging: Arc<Mutex<Option<(String, bool)>>>,
 }
 
 impl ServedGuests {
@@ -36,23 +39,38 @@ impl ServedGuests {
         let memory = Mapped::map(file, &MapOptions { guard: Guard::None, ..MapOptions::default() }).expect("mapped");
         Pool::create(&memory, &Format { uuid: [7; 16], boot_id: machine::boot_id().expect("read") }).expect("a pool");
         let disk = |size| Arc::new(RamDisk::new(size));
-        let disks = [("d", SIZE + DISK_STAMP_BYTES), ("e", SIZE + DISK_STAMP_BYTES), ("small", SIZE)];
+        let disks = [
+            ("d", SIZE + DISK_STAMP_BYTES),
+            ("e", SIZE + DISK_STAMP_BYTES),
+            ("f", SIZE + DISK_STAMP_BYTES),
+            ("small", SIZE),
+        ];
         let disks = disks.map(|(name, size)| (name.to_string(), disk(size)));
-        Self { _folder: folder, path, disks: Arc::new(Mutex::new(disks.into())) }
+        Self { _folder: folder, path, disks: Arc::new(Mutex::new(disks.into())), hanging: Arc::default() }
     }
 
     pub(crate) fn open(&self) -> PoolAccess {
-        let disks = Arc::clone(&self.disks);
-        let opener = move |address: &str| match disks.lock().get(address) {
-            Some(disk) => Ok(Arc::clone(disk) as Arc<dyn Disk>),
-            None => Err(format!("there is no {address}")),
+        let (disks, hanging) = (Arc::clone(&self.disks), Arc::clone(&self.hanging));
+        let opener = move |address: &str| {
+            // A disk that nothing releases ends the test after a minute.
+            for _ in 0..6000 {
+                match &mut *hanging.lock() {
+                    Some((hangs, is_reached)) if hangs == address => *is_reached = true,
+                    _ => break,
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            match disks.lock().get(address) {
+                Some(disk) => Ok(Arc::clone(disk) as Arc<dyn Disk>),
+                None => Err(format!("there is no {address}")),
+            }
         };
         let registry = Arc::new(ServiceRegistry::default().with(GuestService::new(Arc::new(opener))));
         PoolAccess::open(&self.path, &registry, Some(Guard::None)).expect("it opens")
     }
 }
 
-fn create(name: &str, disk: &str) -> GuestRequest {
+pub(crate) fn create(name: &str, disk: &str) -> GuestRequest {
     let disk = GuestDiskPlace { address: disk.into(), path: PathBuf::new() };
     GuestRequest::Create { name: name.into(), size: SIZE, pm: Some(PmRange::fixed(2 * CHUNK)), weight: None, disk }
 }

@@ -150,6 +150,44 @@ fn a_guest_gives_again_when_its_disk_is_back() {
     reach(&mut access, [1, 4], &mut round);
 }
 
+/// VB5: a disk that hangs while it is opened holds up no step and no other guest. A new guest whose minimum does not
+/// come is not made.
+#[test]
+fn vb5_a_disk_that_hangs_while_it_opens_holds_up_no_step() {
+    let world = ServedGuests::new();
+    let mut access = world.open();
+    create(&mut access, "g", "d");
+    create(&mut access, "h", "e");
+    let all = |byte: u8| vec![byte; (PAGES * PAGE) as usize];
+    disk(&access, "g").write(0, &all(5), Access::Cached).expect("written");
+    budget(&mut access, Some(5 * CHUNK));
+    close(access);
+    *world.hanging.lock() = Some(("d".into(), false));
+
+    let mut access = world.open();
+    let storm = disk(&access, "h");
+    let mut round = || storm.write(0, &all(7), Access::Cached).expect("written");
+    let is_reached = || world.hanging.lock().as_ref().is_some_and(|(_, is_reached)| *is_reached);
+    while !is_reached() {
+        round();
+        budget(&mut access, None);
+    }
+    let report = budget(&mut access, None);
+    assert!(report.guests[0].waits_for.as_ref().is_some_and(|why| why.contains("its disk fails")), "{report:?}");
+    let disk = GuestDiskPlace { address: "f".into(), path: PathBuf::new() };
+    let pm = Some(range(3, 4));
+    let new = GuestRequest::Create { name: "i".into(), size: PAGES * PAGE, pm, weight: None, disk };
+    let why = refused(&mut access, &new);
+    assert!(why.message.contains("have not given memory yet"), "{why}");
+    assert_eq!(
+        ask::<Vec<GuestReport>>(&mut access, &GuestRequest::List).len(),
+        2,
+        "no guest below its minimum is left"
+    );
+    *world.hanging.lock() = None;
+    reach(&mut access, [1, 4], &mut round);
+}
+
 /// A closed guest with a fixed share gets what it lacks.
 #[test]
 fn a_closed_guest_gets_its_fixed_share() {

@@ -15,8 +15,8 @@ const AUTO: &str = "auto";
 
 /// Change how much of the pool a guest may have, also in use; durable when it returns
 ///
-/// Its memory follows within seconds, except while a program has the guest mapped. A guest that gets less writes pages to
-/// its disk first. `ferrite guest budget` shows how far it is.
+/// Its memory follows within seconds. A guest that gets less writes pages to its disk first. If a program has it mapped
+/// from an earlier owner of the pool, it follows when the program has ended. `ferrite guest budget` shows how far it is.
 #[derive(Args)]
 pub struct ChangedGuest {
     #[command(flatten)]

@@ -2,9 +2,9 @@ use ferrite_guest::GuestCounts;
 
 use super::*;
 
-#[test]
-fn a_guest_is_shown_with_where_its_pages_are() {
-    let guest = GuestReport {
+/// Returns the report about a closed guest.
+pub fn usual() -> GuestReport {
+    GuestReport {
         name: "g".into(),
         size: 64 << 20,
         pm_bytes: 8 << 20,
@@ -12,10 +12,16 @@ fn a_guest_is_shown_with_where_its_pages_are() {
         max_bytes: 8 << 20,
         weight: 100,
         disk: Some("/mnt/g.img".into()),
-        counts: Some(GuestCounts { truth_frames: 256, copy_frames: 512, waits: 3, ..GuestCounts::default() }),
-        why: Some("no space left".into()),
+        counts: None,
+        why: None,
         pid: None,
-    };
+    }
+}
+
+#[test]
+fn a_guest_is_shown_with_where_its_pages_are() {
+    let counts = GuestCounts { truth_frames: 256, copy_frames: 512, waits: 3, ..GuestCounts::default() };
+    let guest = GuestReport { counts: Some(counts), why: Some("no space left".into()), ..usual() };
     let mapped = GuestReport { counts: None, pid: Some(77), ..guest.clone() };
     assert!(show_counts(&mapped).contains("mapped by process 77") && !show_counts(&mapped).contains("free"));
     let ranged = show_counts(&GuestReport { max_bytes: 16 << 20, ..guest.clone() });
