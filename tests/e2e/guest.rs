@@ -17,6 +17,7 @@ mod archive;
 mod dax;
 mod machine;
 mod nbd;
+mod pmem;
 mod power;
 mod region;
 mod report;

@@ -260,6 +260,11 @@ fn of_guests(page: &mut Page, at: &dyn Fn(&str) -> String) {
     page.tells("Guest", &json(&["guest", "flush", pool, "g"]));
     page.tells("Guest", &json(&["guest", "set", pool, "g", "--pm", "2M..8M", "--weight", "50"]));
     page.tells("Guest budget", &json(&["guest", "budget", pool]));
+    if can_attach() {
+        let attached = Server::of(ferrite().args(["guest", "attach", pool, "g", "--json"]), pool.as_ref(), "\"path\"");
+        page.tells("Guest file", &attached.told());
+        attached.interrupt();
+    }
     page.tells("Guest", &json(&["guest", "detach", pool, "g"]));
     page.tells("Guest", &json(&["guest", "resize", pool, "g", "--size", "12M"]));
     page.tells("Guest image", &json(&["guest", "export", pool, "g", &at("guest.raw")]));

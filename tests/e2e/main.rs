@@ -29,6 +29,7 @@ mod finalize;
 mod full_host;
 mod grant;
 mod guest;
+mod guest_files;
 mod guests;
 mod hugetlb;
 mod images;

@@ -2,6 +2,7 @@
 
 mod disk_metrics;
 mod exports;
+mod files;
 mod nodes;
 mod request;
 mod service;
@@ -22,13 +23,14 @@ use ferrite_pool::{Failure, Pool, TagKind};
 use parking_lot::Mutex;
 
 use exports::SocketExports;
+use files::FileSlot;
 use nodes::NodeHandle;
 
 pub use exports::disk_names;
 pub use nodes::attach_directory;
 pub use request::{
-    AttachReport, Buffering, DISK, DiskReport, DiskRequest, FaultyDiskReport, NbdAddresses, OpenReport, Serving,
-    TcpAddress, TlsPaths,
+    AttachReport, Buffering, DISK, DiskReport, DiskRequest, FaultyDiskReport, FileReport, FileSpec, NbdAddresses,
+    OpenReport, Serving, TcpAddress, TlsPaths,
 };
 pub use service::DiskService;
 
@@ -103,6 +105,7 @@ pub struct OpenDisks {
     /// The options of the owner's own socket.
     usual: Mutex<Serving>,
     nodes: Mutex<BTreeMap<String, NodeHandle>>,
+    files: Mutex<BTreeMap<String, FileSlot>>,
     /// Held to attach a disk.
     attaching: Mutex<()>,
     sockets: Mutex<Vec<DiskSocket>>,
@@ -127,6 +130,7 @@ impl OpenDisks {
             dry: Mutex::default(),
             usual: Mutex::default(),
             nodes: Mutex::default(),
+            files: Mutex::default(),
             attaching: Mutex::default(),
             sockets: Mutex::default(),
         })
@@ -137,8 +141,17 @@ impl OpenDisks {
     ///
     /// # Errors
     /// The kind [`ferrite_pool::FailureKind::NotFound`] if no disk has the name, [`ferrite_pool::FailureKind::Busy`] if
-    /// it is in use with other options; else the failure of opening the tag.
+    /// it is a file or in use with other options; else the failure of opening the tag.
     pub fn open(&self, name: &str, serving: &Serving) -> Result<Arc<CountedDisk>, Failure> {
+        self.ensure_no_file(name)?;
+        let opened = self.open_beside(name, serving)?;
+        // A thread that made the file in between has found the disk in use, or has it alone.
+        self.ensure_no_file(name)?;
+        Ok(opened)
+    }
+
+    /// As [`OpenDisks::open`], for the file that shows the disk.
+    fn open_beside(&self, name: &str, serving: &Serving) -> Result<Arc<CountedDisk>, Failure> {
         let wanted = disk_options(serving)?;
         // A service may have to connect to devices before its disk is open. That does not hold the lock.
         let _of_other_service = self.open_of_other_service(name, serving)?;
@@ -234,12 +247,12 @@ impl OpenDisks {
         let served = sockets.iter().filter(|socket| is_wanted(socket));
         let uris =
             |socket: &DiskSocket| socket.nbd_addresses.uris(name, socket.tcp.as_ref().map(ListeningTcp::address));
-        served.flat_map(uris).chain(self.node_link(name)).collect()
+        served.flat_map(uris).chain(self.node_link(name)).chain(self.file_path(name)).collect()
     }
 
-    /// Returns true if a node or a socket serves a disk.
+    /// Returns true if a node, a file or a socket serves a disk.
     pub fn is_reached(&self) -> bool {
-        self.is_attached() || !self.sockets.lock().is_empty()
+        self.is_attached() || self.has_files() || !self.sockets.lock().is_empty()
     }
 
     /// Returns the geometry of the disk called `name`, if it is open.
@@ -355,9 +368,10 @@ impl OpenDisks {
         }
         let nodes = std::mem::take(&mut *self.nodes.lock());
         // A failure of one disk does not keep the others from being flushed.
+        let files = self.end_files();
         let ended = nodes.into_values().map(|node| node.write().end().map_err(Failure::failed));
         let flushed = fronts.iter().map(|front| front.flush().map_err(Failure::from));
-        ended.chain(flushed).fold(Ok(()), Result::and)
+        ended.chain(flushed).fold(files, Result::and)
     }
 }
 

@@ -55,6 +55,19 @@ impl Drop for ChildFd {
     }
 }
 
+/// Sets the size of the file at `path`, which is not opened for that.
+pub(super) fn set_size(path: &CStr, bytes: u64) -> ChildResult {
+    let Ok(bytes) = libc::off_t::try_from(bytes) else { return Err(libc::EFBIG) };
+    // SAFETY: the path is a C string.
+    answer(unsafe { libc::truncate(path.as_ptr(), bytes) })
+}
+
+/// Unmounts the unused file system at `path`, a path that leads through no link at its end.
+pub(super) fn unmount_unused(path: &CStr) -> ChildResult {
+    // SAFETY: the path is a C string.
+    answer(unsafe { libc::umount2(path.as_ptr(), libc::UMOUNT_NOFOLLOW) })
+}
+
 /// Converts the return value of a system call into a result.
 pub(super) fn answer(value: i32) -> ChildResult {
     if value < 0 { Err(errno()) } else { Ok(value) }

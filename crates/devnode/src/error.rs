@@ -39,6 +39,22 @@ pub enum Error {
         /// The holders of the node, one description each.
         who: Vec<String>,
     },
+    /// The path of a file is in use for something else.
+    #[error("{path} {why}: name a file that does not exist, or an empty one")]
+    FileTaken {
+        /// The path that was requested.
+        path: PathBuf,
+        /// The present use of the path.
+        why: String,
+    },
+    /// The file is gone, but the disk could not store some of the bytes that programs had written.
+    #[error("detached, but {bytes} bytes that programs had written could not be stored ({why}) and are lost")]
+    Lost {
+        /// The number of bytes.
+        bytes: u64,
+        /// The error of the last write that failed.
+        why: io::Error,
+    },
     /// The node is gone, but the disk could not make its last writes durable.
     #[error("detached, but the disk's flush failed: {0}")]
     Flush(ferrite_memory::Error),

@@ -24,10 +24,10 @@ use fuser::{
 const FILE: INodeNo = INodeNo(2);
 
 /// Largest transfer in one request, in bytes; the kernel allows this size by default.
-const TRANSFER_BYTES: u32 = 1 << 20;
+pub(super) const TRANSFER_BYTES: u32 = 1 << 20;
 
 /// Requests that the kernel keeps in flight before it queues more: the depth of a loop device's queue.
-const IN_FLIGHT: u16 = 128;
+pub(super) const IN_FLIGHT: u16 = 128;
 
 /// Validity of a cached size. The kernel asks for the size each time, because a disk may grow.
 const FRESH: Duration = Duration::ZERO;
@@ -65,13 +65,13 @@ impl DiskFile {
         }
     }
 
-    /// Returns the part of `span` that lies on the disk; a reader may ask past the end.
-    fn clip(&self, span: Span) -> Span {
+    /// Returns the part of `span` that lies on the disk; a client may name bytes past the end.
+    pub(super) fn clip(&self, span: Span) -> Span {
         let left = self.disk.geometry().size.saturating_sub(span.at);
         Span::new(span.at, span.len.min(left))
     }
 
-    fn allocate(&self, span: Span, mode: i32) -> Result<()> {
+    pub(super) fn allocate(&self, span: Span, mode: i32) -> Result<()> {
         match mode & !libc::FALLOC_FL_KEEP_SIZE {
             libc::FALLOC_FL_PUNCH_HOLE => self.punch(span),
             libc::FALLOC_FL_ZERO_RANGE => {

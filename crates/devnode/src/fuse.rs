@@ -9,10 +9,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::thread::{self, JoinHandle};
 
-use fuser::{Config, Session, SessionACL};
+use fuser::{Config, Filesystem, Session, SessionACL};
 
 use super::child;
-use super::export::DiskFile;
 use super::runtime_dir::DirLock;
 use ferrite_fuse::{MountSpec, PanicGuard, mount, unmount};
 
@@ -27,20 +26,26 @@ pub(super) struct FuseServer {
 }
 
 impl FuseServer {
-    /// Mounts `export` on `point` and serves it with `threads` threads.
+    /// Mounts `export` on `point` as `how` says, without rights of its files, and serves it with `threads` threads. The
+    /// kernel admits other users only if `how` has `allow_other`.
     ///
     /// On an error nothing stays mounted.
-    pub fn start(export: DiskFile, point: &Path, threads: usize) -> io::Result<Self> {
-        let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
-        let connection = mount(point, &MountSpec { source: "ferrite", flags, rest: "" })?;
+    pub fn start(export: impl Filesystem, point: &Path, how: &MountSpec<'_>, threads: usize) -> io::Result<Self> {
+        let flags = how.flags | libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+        let connection = mount(point, &MountSpec { flags, ..*how })?;
         let start = || {
             let mut config = Config::default();
             config.n_threads = Some(threads);
             config.clone_fd = threads > 1;
-            let session = Session::from_fd(PanicGuard::new(export), connection, SessionACL::Owner, config)?;
+            let session = Session::from_fd(PanicGuard::new(export), connection, SessionACL::All, config)?;
             thread::Builder::new().name("ferrite-attach".into()).spawn(move || serve(session))
         };
         start().map(|thread| Self { thread }).inspect_err(|_| drop(unmount(point)))
+    }
+
+    /// Returns true if the threads have ended: the file system is unmounted everywhere.
+    pub fn has_ended(&self) -> bool {
+        self.thread.is_finished()
     }
 
     /// Waits for the threads, which end when the file system is unmounted, and drops the disk.
@@ -50,7 +55,7 @@ impl FuseServer {
 }
 
 /// Serves the session. The threads that `run` starts inherit the flags set here.
-fn serve(session: Session<PanicGuard<DiskFile>>) -> io::Result<()> {
+fn serve<F: Filesystem>(session: Session<PanicGuard<F>>) -> io::Result<()> {
     answer_under_pressure();
     session.run()
 }

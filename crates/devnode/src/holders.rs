@@ -79,7 +79,8 @@ pub(super) fn mounted(pid: &str, devices: &[Device]) -> Vec<PathBuf> {
     mounts.into_iter().filter(|mount| mount.is_on(devices)).map(|mount| mount.point).collect()
 }
 
-fn processes() -> impl Iterator<Item = String> {
+/// Returns the numbers of all processes.
+pub(super) fn processes() -> impl Iterator<Item = String> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     names.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
@@ -95,7 +96,8 @@ fn opens(pid: &str, devices: &[Device]) -> bool {
     })
 }
 
-fn command(pid: &str) -> String {
+/// Returns the name of the program that `pid` runs.
+pub(super) fn command(pid: &str) -> String {
     fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned()
 }
 

@@ -1,10 +1,13 @@
-//! A disk as a real `/dev` node.
+//! A disk as a real `/dev` node, or as a file that programs map.
 //!
 //! ```text
 //! programs -> /dev/ferrite/NAME -> /dev/nbdN  -> socket pairs  -> threads of this process -> Disk
 //!             (links)              /dev/loopN -> FUSE file     ->   without an NBD driver
 //!                                  (direct I/O)  (direct I/O)
+//! programs that map it ----------> page cache -> FUSE file     -> threads of this process -> Disk
 //! ```
+//!
+//! The rules of files are AF in `cached_file` and AH in `attached_file`.
 //!
 //! - AT1. Every operation on the node reaches the disk: reads, writes, flushes (before the program's fsync returns),
 //!   discards and zeroing. The disk's error reaches the program.
@@ -19,15 +22,19 @@
 //! - AT5. A server that ends detaches nodes that are in use, too. By then the data that their file systems hold is on
 //!   the disk, or the server reports that the data may be lost. Programs that still use the node get errors.
 
+mod attached_file;
+mod cached_file;
 mod child;
 mod child_fd;
 mod error;
 mod export;
+mod file_point;
 pub(crate) mod fuse;
 mod genl;
 mod holders;
 mod link;
 mod loop_node;
+mod lost_ranges;
 mod nbd_node;
 mod nbd_sockets;
 mod node;
@@ -42,7 +49,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ferrite_disk::Disk;
+use ferrite_fuse::{MountSpec, RootKind};
 
+pub use attached_file::{AttachedFile, FileOptions, FileOwner, check_files};
 pub use error::{Error, Result};
 pub use on_device::lies_on;
 pub use options::{Options, Way, check};
@@ -196,7 +205,9 @@ impl Attached {
         let mounting = || Error::io(format!("mounting {}", point.display()));
         std::fs::create_dir_all(&point).map_err(mounting())?;
         let export = DiskFile::new(self.disk.0.clone());
-        self.server = Some(NodeServer::Fuse(fuse::FuseServer::start(export, &point, threads).map_err(mounting())?));
+        let how = MountSpec { source: "ferrite", flags: 0, rest: "", root: RootKind::Folder };
+        let server = fuse::FuseServer::start(export, &point, &how, threads).map_err(mounting())?;
+        self.server = Some(NodeServer::Fuse(server));
         self.bind_loop()
     }
 

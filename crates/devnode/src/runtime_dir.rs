@@ -6,6 +6,7 @@
 //!     lock              locked (flock) by the server for its whole life; holds "PID\nLINK\n", a second link in line 3
 //!     mnt/              the FUSE mount point of a loop device
 //!       disk            the file under the loop device
+//!     file              the FUSE mount point of a disk as a file, unless the caller named another
 //! ```
 //!
 //! - AP1. Only the process that holds the lock of a runtime directory touches its resources: mount, device, link,
@@ -77,6 +78,11 @@ impl RuntimeDir {
     /// Returns the file under the loop device. The server never accesses this file: it would wait for itself.
     pub fn backing(&self) -> PathBuf {
         self.root.join("mnt/disk")
+    }
+
+    /// Returns the path of the disk as a file, if the caller names none.
+    pub fn file(&self) -> PathBuf {
+        self.root.join("file")
     }
 
     /// Returns the root of the runtime directory whose [`RuntimeDir::backing`] is `file`, if `file` is a backing file.

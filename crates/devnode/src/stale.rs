@@ -7,6 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use super::file_point;
 use super::holders::{UNSEEN, holders, mounted};
 use super::link;
 use super::node::BlockNode;
@@ -57,6 +58,7 @@ pub(super) fn clear(place: &RuntimeDir, lock: &DirLock, notes: &mut Vec<String>)
         unmount_users(node, notes);
         tell_fate(node, place, lock, notes);
     }
+    file_point::clear_dead(place, notes)?;
     let point = place.mount_point();
     while MountEntry::seen_by("self").is_ok_and(|mounts| mounts.iter().any(|mount| mount.point == point)) {
         ferrite_fuse::unmount(&point).map_err(Error::io(format!("unmounting {}", point.display())))?;

@@ -18,6 +18,27 @@ pub struct MountSpec<'a> {
     pub flags: libc::c_ulong,
     /// More options of FUSE, each after a comma.
     pub rest: &'a str,
+    /// The kind of the root inode.
+    pub root: RootKind,
+}
+
+/// The kind of the root inode of a FUSE file system. The mount point is of the same kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RootKind {
+    /// A folder.
+    Folder,
+    /// A regular file: the file system is this file.
+    File,
+}
+
+impl RootKind {
+    /// Returns the mode of the root inode until the kernel asks for it.
+    fn mode(self) -> u32 {
+        match self {
+            Self::Folder => libc::S_IFDIR | 0o700,
+            Self::File => libc::S_IFREG | 0o600,
+        }
+    }
 }
 
 /// Mounts on `point` with the right to mount, without `fusermount`. Returns the FUSE connection.
@@ -29,7 +50,8 @@ pub fn mount(point: &Path, how: &MountSpec<'_>) -> io::Result<OwnedFd> {
     // SAFETY: both calls only return a number.
     let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
     let fd = connection.as_raw_fd();
-    let options = format!("fd={fd},rootmode=40700,user_id={user},group_id={group}{}", how.rest);
+    let mode = how.root.mode();
+    let options = format!("fd={fd},rootmode={mode:o},user_id={user},group_id={group}{}", how.rest);
     let (options, source) = (CString::new(options)?, CString::new(how.source)?);
     let target = CString::new(point.as_os_str().as_bytes())?;
     let kind = c"fuse.ferrite";

@@ -19,7 +19,7 @@ use fuser::{
 use super::cache_policy::KNOWN;
 use super::convert::NOTHING;
 use super::folder::{MountFolder, unmount};
-use super::{MountOptions, as_root, backlog, kernel};
+use super::{MountOptions, as_root, kernel};
 
 /// A mounted file system without content. Dropping it unmounts it lazily.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ impl Hollow {
         let options = MountOptions { source, cached: true, allow_other, threads, ..MountOptions::default() };
         let folder = MountFolder::open(&std::path::absolute(point)?)?;
         let session = as_root(Names::default(), &folder, &options)?.spawn()?;
-        backlog::widen(folder.mounted()?.ok_or(io::ErrorKind::NotFound)?.device)?;
+        ferrite_fuse::widen_backlog(folder.mounted()?.ok_or(io::ErrorKind::NotFound)?.device)?;
         Ok(Self { point: folder.path()?, session: Some(session) })
     }
 

@@ -18,7 +18,6 @@ use ferrite_fuse::{self as fuse, may_mount};
 use ferrite_fuse::{FuseCounters, PanicGuard};
 
 mod attributes;
-mod backlog;
 mod cache_policy;
 mod content;
 mod convert;
@@ -171,7 +170,7 @@ impl Mounted {
         fs.set_copies(Arc::new(KernelCopies { notifier: session.notifier(), device }));
         if options.cached && fs.data_mode() != DataMode::Posix {
             // If this fails, programs that write much wait for the server more often.
-            let _ = device.map(backlog::widen);
+            let _ = device.map(fuse::widen_backlog);
         }
         let worker = Arc::new(StepWorker::default());
         let (fs, rung) = (Arc::clone(fs), Arc::clone(&worker));
@@ -327,7 +326,10 @@ fn as_root<F: Filesystem>(fuse_fs: F, folder: &MountFolder, options: &MountOptio
     let others = if options.allow_other { ",allow_other" } else { "" };
     let rest = format!(",default_permissions{others}");
     let flags = flags(options);
-    let connection = fuse::mount(&folder.exact(), &fuse::MountSpec { source: &options.source, flags, rest: &rest })?;
+    let connection = fuse::mount(
+        &folder.exact(),
+        &fuse::MountSpec { source: &options.source, flags, rest: &rest, root: fuse::RootKind::Folder },
+    )?;
     let config = config(options);
     let acl = config.acl;
     Session::from_fd(fuse_fs, connection, acl, config)

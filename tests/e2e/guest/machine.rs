@@ -71,6 +71,51 @@ const MEMMAP: &str = "memmap=64M!512M";
 /// Name and size in MiB of the CXL device's files: its memory and its labels.
 const CXL: [(&str, u32); 2] = [("cxl", 256), ("labels", 1)];
 
+/// Debian's kernel, which the gate has fetched.
+pub struct FetchedKernel {
+    /// The folder with the files of its package.
+    pub fetched: PathBuf,
+    /// The image that QEMU boots.
+    pub kernel: PathBuf,
+}
+
+impl FetchedKernel {
+    /// Finds the kernel, and QEMU.
+    ///
+    /// # Errors
+    /// Returns the name of a component that this machine lacks.
+    pub fn find() -> Result<Self, String> {
+        if !cfg!(target_arch = "x86_64") {
+            return Err("the guest's kernel is one for x86_64".into());
+        }
+        if client("qemu-system-x86_64").arg("-version").output().is_err() {
+            return Err("qemu-system-x86_64 is not installed: `cargo xtask test` installs it".into());
+        }
+        let built = ferrite_path();
+        let target = built.ancestors().nth(2).unwrap_or(Path::new("."));
+        let fetched = target.join("guest");
+        let kernel = fs::read_dir(fetched.join("boot")).ok().and_then(|entries| {
+            entries.flatten().map(|entry| entry.path()).find(|path| path.to_string_lossy().contains("vmlinuz"))
+        });
+        let lacking = || format!("no kernel in {}: `cargo xtask test` fetches it", fetched.display());
+        Ok(Self { kernel: kernel.ok_or_else(lacking)?, fetched })
+    }
+
+    /// Adds the kernel's modules of these `names` to `archive`, in their order. A missing one is built into the kernel.
+    pub fn add_modules(&self, archive: &mut Archive, names: &[&str]) {
+        let mut found = Vec::new();
+        find_modules(&self.fetched.join("lib/modules"), &mut found);
+        for (nth, name) in names.iter().enumerate() {
+            let is_it = |path: &&PathBuf| {
+                path.file_name().is_some_and(|it| it.to_string_lossy().starts_with(&format!("{name}.ko")))
+            };
+            if let Some(path) = found.iter().find(is_it) {
+                archive.file(&format!("/modules/{nth:02}-{name}.ko"), &fs::read(path).expect("a module"));
+            }
+        }
+    }
+}
+
 /// A machine whose memory and disks are files. A test can start it again and again.
 pub struct Machine {
     folder: TempDir,
@@ -85,22 +130,10 @@ impl Machine {
     /// # Errors
     /// Returns the name of a component that this machine lacks.
     pub fn build() -> Result<Self, String> {
-        if !cfg!(target_arch = "x86_64") {
-            return Err("the guest's kernel is one for x86_64".into());
-        }
-        if client("qemu-system-x86_64").arg("-version").output().is_err() {
-            return Err("qemu-system-x86_64 is not installed: `cargo xtask test` installs it".into());
-        }
-        let built = ferrite_path();
-        let target = built.ancestors().nth(2).unwrap_or(Path::new("."));
-        let fetched = target.join("guest");
-        let kernel = fs::read_dir(fetched.join("boot")).ok().and_then(|entries| {
-            entries.flatten().map(|entry| entry.path()).find(|path| path.to_string_lossy().contains("vmlinuz"))
-        });
-        let lacking = || format!("no kernel in {}: `cargo xtask test` fetches it", fetched.display());
-        let kernel = kernel.ok_or_else(lacking)?;
-        let machine = Self { folder: folder(true), kernel, region: None };
-        fs::write(machine.initramfs(), content(&fetched)).expect("the guest's first file system is written");
+        let kernel = FetchedKernel::find()?;
+        let initramfs = content(&kernel);
+        let machine = Self { folder: folder(true), kernel: kernel.kernel, region: None };
+        fs::write(machine.initramfs(), initramfs).expect("the guest's first file system is written");
         Ok(machine)
     }
 
@@ -202,7 +235,7 @@ fn on_region(pool: &str, qemu: &Command) -> Command {
 }
 
 /// Returns an archive of the guest's programs, modules and first process.
-fn content(fetched: &Path) -> Vec<u8> {
+fn content(kernel: &FetchedKernel) -> Vec<u8> {
     let mut archive = Archive::default();
     for folder in ["/proc", "/sys", "/dev", "/run", "/tmp", "/root", "/etc", "/mnt"] {
         archive.folder(folder);
@@ -214,16 +247,7 @@ fn content(fetched: &Path) -> Vec<u8> {
     CLIENTS.iter().for_each(|name| archive.client(name));
     archive.program("/usr/bin/ferrite", &ferrite_path());
     archive.program("/e2e", &std::env::current_exe().expect("this program"));
-    let mut found = Vec::new();
-    find_modules(&fetched.join("lib/modules"), &mut found);
-    for (nth, name) in MODULES.iter().enumerate() {
-        let is_it = |path: &&PathBuf| {
-            path.file_name().is_some_and(|it| it.to_string_lossy().starts_with(&format!("{name}.ko")))
-        };
-        if let Some(path) = found.iter().find(is_it) {
-            archive.file(&format!("/modules/{nth}-{name}.ko"), &fs::read(path).expect("a module"));
-        }
-    }
+    kernel.add_modules(&mut archive, &MODULES);
     archive.finish()
 }
 
@@ -243,7 +267,8 @@ pub struct Running {
 }
 
 impl Running {
-    fn of(mut qemu: Child, region: Option<String>) -> Self {
+    /// Reads the lines of `qemu`, whose output is the guest's second port.
+    pub fn of(mut qemu: Child, region: Option<String>) -> Self {
         let output = BufReader::new(qemu.stdout.take().expect("piped"));
         let (sender, lines) = channel();
         std::thread::spawn(move || {

@@ -1,5 +1,7 @@
 //! `ferrite guest`.
 
+mod guest_arguments;
+mod guest_attach;
 mod guest_budget;
 mod guest_image;
 mod guest_run;
@@ -18,9 +20,11 @@ use crate::outcome::Outcome;
 use crate::pool_argument::InPool;
 use crate::size;
 
+use guest_arguments::GuestArguments;
+use guest_attach::GuestAttach;
 use guest_budget::{ChangedGuest, GuestBudget, parse_range};
 use guest_image::{ExportedGuest, ImportedGuest};
-use guest_run::{GuestArguments, GuestRun};
+use guest_run::GuestRun;
 use new_guest::NewGuest;
 use resized_guest::ResizedGuest;
 
@@ -42,7 +46,10 @@ pub enum Guest {
     Flush(OneGuest),
     Set(ChangedGuest),
     Budget(GuestBudget),
-    /// Flush a guest that no client uses, and close it: its memory is for other guests. Any use opens it again
+    Attach(GuestAttach),
+    /// Remove the file of a guest, flush the guest and close it: its memory is for other guests. Any use opens it again
+    ///
+    /// Refused while a program has the file open or mapped, or another client uses the guest.
     ///
     /// It keeps its memory until a guest in use wants it, and then one chunk of 2M. When a client comes back the guest
     /// gets its minimum again before others get more. Ctrl-C loses nothing.
@@ -99,9 +106,9 @@ impl Guest {
             }
             Self::Set(changed) => changed.run(),
             Self::Budget(budget) => budget.run(),
+            Self::Attach(attach) => attach.run(),
             Self::Detach(OneGuest { guest: InPool { pool, words: GuestName { name } }, json }) => {
-                let guest: GuestReport = command_pool::ask(&pool.path()?, GuestRequest::Detach { name }, None)?;
-                print(json, &guest, show_guest)
+                print(json, &guest_attach::detach(&pool.path()?, name)?, show_guest)
             }
             Self::Resize(resized) => resized.run(),
             Self::Export(exported) => exported.run(),

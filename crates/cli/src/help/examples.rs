@@ -173,6 +173,7 @@ pub const ALL: &[(&str, &[&str])] = &[
             "ferrite guest create /mnt/pmem/pool g --size 64G --pm 8G --disk /mnt/ssd/g.img",
             "ferrite disk attach /mnt/pmem/pool g           # the guest as /dev/ferrite/g",
             "ferrite guest run /mnt/pmem/pool g -- PROGRAM {}  # or in a program's own memory",
+            "ferrite guest attach /mnt/pmem/pool g          # or as a file that a virtual machine maps",
             "ferrite guest stat g",
             "ferrite guest flush g                          # /mnt/ssd/g.img is its image then",
         ],
@@ -200,6 +201,10 @@ pub const ALL: &[(&str, &[&str])] = &[
             "ferrite guest budget pool --set auto          # half of what guests have and the pool has free",
         ],
     ),
+    (
+        "ferrite guest attach",
+        &["ferrite guest attach pool g", "ferrite guest attach pool g --path /srv/vm/g.pmem --owner libvirt-qemu"],
+    ),
     ("ferrite guest detach", &["ferrite guest detach g", "ferrite guest detach /mnt/pmem/pool g --json"]),
     ("ferrite guest list", &["ferrite guest list", "ferrite guest list /mnt/pmem/pool --json"]),
     ("ferrite guest stat", &["ferrite guest stat g", "ferrite guest stat /mnt/pmem/pool g --json"]),
@@ -224,7 +229,10 @@ pub const ALL: &[(&str, &[&str])] = &[
             "ferrite guest run pool g -- qemu-system-x86_64 $(ferrite guest arguments pool g) ...",
         ],
     ),
-    ("ferrite guest arguments", &["ferrite guest arguments pool g --for qemu"]),
+    (
+        "ferrite guest arguments",
+        &["ferrite guest arguments pool g --for qemu", "ferrite guest arguments pool g --for qemu-pmem"],
+    ),
     (
         "ferrite guest remove",
         &["ferrite guest remove /mnt/pmem/pool g", "ferrite guest remove /mnt/pmem/pool g --lose 4096"],

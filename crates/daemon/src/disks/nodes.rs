@@ -78,6 +78,7 @@ impl OpenDisks {
 
     /// Refuses a file on a disk that is attached here: a write to it while the pool stands still would wait forever.
     pub(super) fn refuse_on_own_node(&self, file: &Path) -> Result<(), Failure> {
+        self.refuse_own_file(file)?;
         for (name, node) in self.all_nodes() {
             let node = node.read();
             if !node.is_there() {
@@ -123,9 +124,11 @@ impl OpenDisks {
         self.node(name).map(|node| node.read().claims()).unwrap_or_default()
     }
 
-    /// Removes the nodes. Returns the reasons why some stay.
+    /// Removes the nodes and files. Returns the reasons why some stay.
     pub fn detach_all(&self) -> Vec<String> {
-        self.all_nodes().iter().filter_map(|(_, node)| Some(self.take_away(node).err()?.message)).collect()
+        let nodes = self.all_nodes();
+        let kept = nodes.iter().filter_map(|(_, node)| Some(self.take_away(node).err()?.message));
+        kept.chain(self.detach_files()).collect()
     }
 }
 

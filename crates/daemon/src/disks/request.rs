@@ -4,9 +4,10 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use ferrite_block::{BufferOptions, StageTotals};
+use ferrite_devnode::FileOwner;
 use ferrite_memory::Scheme;
 use ferrite_nbd::client::{tcp_uri, unix_uri};
-use ferrite_owner::{NamedPlaces, TypedRequest};
+use ferrite_owner::{NamedPlaces, RUN_FOLDER, TypedRequest};
 use serde::{Deserialize, Serialize};
 
 /// Where the nodes of disks are.
@@ -92,6 +93,44 @@ pub struct TlsPaths {
     pub client_authority: Option<PathBuf>,
 }
 
+/// The place and the owner of a file that shows a disk.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct FileSpec {
+    /// The absolute path; empty: one below the runtime folder, which only root reaches.
+    #[serde(default, with = "ferrite_owner::paths::exact")]
+    pub path: PathBuf,
+    /// The user that may open the file beside root.
+    #[serde(default)]
+    pub uid: u32,
+    /// The group of that user.
+    #[serde(default)]
+    pub gid: u32,
+}
+
+impl FileSpec {
+    /// Returns the path, if the caller named one.
+    pub fn named_path(&self) -> Option<&Path> {
+        Some(self.path.as_path()).filter(|path| !path.as_os_str().is_empty())
+    }
+
+    /// Returns the owner of the file.
+    pub fn owner(&self) -> FileOwner {
+        FileOwner { uid: self.uid, gid: self.gid }
+    }
+}
+
+/// A disk as a file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FileReport {
+    /// The path of the file.
+    #[serde(serialize_with = "ferrite_owner::paths::show")]
+    pub path: PathBuf,
+    /// The bytes of the file.
+    pub size: u64,
+    /// Notes for the user.
+    pub notes: Vec<String>,
+}
+
 /// The name of the service of disks.
 pub const DISK: &str = "disk";
 
@@ -150,6 +189,23 @@ pub enum DiskRequest {
         /// The name of the disk.
         name: String,
     },
+    /// Makes a disk that no client uses a file that programs map; a [`FileReport`].
+    AttachFile {
+        /// The name of the disk.
+        name: String,
+        /// The place and the owner of the file.
+        spec: FileSpec,
+    },
+    /// Removes the file of a disk; true if it was one.
+    DetachFile {
+        /// The name of the disk.
+        name: String,
+    },
+    /// Describes the file of a disk: a [`FileReport`], or null if it is no file.
+    File {
+        /// The name of the disk.
+        name: String,
+    },
     /// Describes a disk: a [`DiskReport`].
     Stat {
         /// The name of the disk.
@@ -175,14 +231,21 @@ impl DiskRequest {
             | Self::Resize { name, .. }
             | Self::Serve { name, .. }
             | Self::Attach { name, .. }
+            | Self::AttachFile { name, .. }
+            | Self::File { name }
             | Self::Stat { name } => Some(name),
-            Self::List | Self::Create { .. } | Self::Detach { .. } | Self::Faults | Self::SetFaults { .. } => None,
+            Self::List
+            | Self::Create { .. }
+            | Self::Detach { .. }
+            | Self::DetachFile { .. }
+            | Self::Faults
+            | Self::SetFaults { .. } => None,
         }
     }
 
     /// Returns true if the caller is going to use the disk, so that the advice to make it helps.
     pub fn wants_to_use(&self) -> bool {
-        matches!(self, Self::Serve { .. } | Self::Attach { .. })
+        matches!(self, Self::Serve { .. } | Self::Attach { .. } | Self::AttachFile { .. })
     }
 }
 
@@ -192,6 +255,11 @@ impl TypedRequest for DiskRequest {
     fn places(&self) -> NamedPlaces<'_> {
         match self {
             Self::Attach { .. } => NamedPlaces::of_paths([Path::new(NODES)]),
+            Self::AttachFile { spec, .. } => NamedPlaces {
+                paths: vec![spec.named_path().unwrap_or(Path::new(RUN_FOLDER))],
+                mounts: true,
+                listens: false,
+            },
             Self::Serve { nbd_addresses, .. } => {
                 let tls = nbd_addresses.tcp.as_ref().and_then(|tcp| tcp.tls.as_ref());
                 let files = tls.map(|it| [Some(&it.certificate), Some(&it.key), it.client_authority.as_ref()]);

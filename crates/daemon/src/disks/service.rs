@@ -129,6 +129,9 @@ impl OpenDisks {
             }
             DiskRequest::Attach { name, serving } => reply(&self.attach(&name, &serving)?),
             DiskRequest::Detach { name } => reply(&self.detach(&name)?),
+            DiskRequest::AttachFile { name, spec } => reply(&self.attach_file(&name, &spec)?),
+            DiskRequest::DetachFile { name } => reply(&self.detach_file(&name)?),
+            DiskRequest::File { name } => reply(&self.file_report(&name)),
             DiskRequest::Stat { name } => reply(&self.describe(&name)?),
             DiskRequest::Faults => reply(&fault_reports()),
             DiskRequest::SetFaults { address, plan } => {
@@ -142,7 +145,7 @@ impl OpenDisks {
     /// changes and removes it.
     fn ensure_disk(&self, name: &str, request: &DiskRequest) -> Result<(), Failure> {
         let wanted = request.wants_to_use();
-        let may_be_any = wanted || matches!(request, DiskRequest::Stat { .. });
+        let may_be_any = wanted || matches!(request, DiskRequest::Stat { .. } | DiskRequest::File { .. });
         if may_be_any {
             self.ensure_any_disk(name, wanted)
         } else {

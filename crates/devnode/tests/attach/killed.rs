@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use ferrite_devnode::{Attached, Options, clear_stale};
+use ferrite_devnode::{Attached, AttachedFile, FileOptions, FileOwner, Options, clear_stale};
 
 use crate::ram::RamDisk;
 use crate::stand::{Aligned, Stand, direct, run, text};
@@ -18,7 +18,7 @@ use crate::stand::{Aligned, Stand, direct, run, text};
 const MODE: &str = "FERRITE_ATTACH_SERVE";
 
 /// Helper process that the other tests kill, not a test by itself. It attaches a disk and serves it, or attaches and
-/// detaches in an endless loop.
+/// detaches in an endless loop, as a node or as a file.
 #[test]
 fn serve_until_killed() {
     let Ok(mode) = env::var(MODE) else { return };
@@ -27,6 +27,17 @@ fn serve_until_killed() {
     let disk = Arc::new(RamDisk::new(64 << 20));
     println!("ready");
     loop {
+        if mode.starts_with("file") {
+            let (owner, places) = (FileOwner { uid: 0, gid: 0 }, directory.join("places"));
+            let options = FileOptions { name: "g".into(), directory: places, path: None, owner, threads: 2 };
+            let mut attached = AttachedFile::new(disk.clone(), &options).unwrap();
+            if mode == "file" {
+                println!("device {}", attached.path().display());
+                thread::park();
+            }
+            attached.detach().unwrap();
+            continue;
+        }
         let mut attached = Attached::new(disk.clone(), options()).unwrap();
         if mode == "once" {
             println!("device {}", attached.device().display());

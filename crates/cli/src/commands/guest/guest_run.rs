@@ -1,4 +1,4 @@
-//! `ferrite guest run` and `ferrite guest arguments`.
+//! `ferrite guest run`.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -9,16 +9,15 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use ferrite_guest::{GuestReport, GuestRequest};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 
-use super::GuestName;
-use crate::command_pool::{self, CommandPool, Images};
+use super::guest_arguments::named_guest;
+use crate::command_pool::{CommandPool, Images};
 use crate::commands::{aside, run};
 use crate::medium::MediumArguments;
-use crate::outcome::{Failure, Outcome};
-use crate::pool_argument::InPool;
+use crate::outcome::Outcome;
 use crate::stop::Stop;
 use crate::{child, inherited};
 
@@ -84,10 +83,7 @@ fn prepare(command_pool: &mut CommandPool, asked: &GuestRun) -> Outcome<(Command
 }
 
 fn find(guests: Vec<GuestReport>, name: &str) -> Outcome<GuestReport> {
-    let guest = guests.into_iter().find(|guest| guest.name == name);
-    let guest = guest.ok_or_else(|| {
-        format!("there is no guest called {name:?}: see `ferrite guest list`, or `ferrite guest create` it")
-    })?;
+    let guest = named_guest(guests, name)?;
     match guest.pid {
         Some(pid) => Err(format!("the guest {name:?} is in use by process {pid}: end that first").into()),
         None => Ok(guest),
@@ -112,46 +108,6 @@ fn with_path(word: &OsStr, path: &str) -> OsString {
     }
     whole.extend_from_slice(rest);
     OsString::from_vec(whole)
-}
-
-/// A program whose arguments name a guest.
-#[derive(Clone, Copy, ValueEnum)]
-enum Machine {
-    Qemu,
-}
-
-/// Print the arguments by which a virtual machine has a guest as its persistent memory
-///
-/// For QEMU: an NVDIMM, which is /dev/pmem0 in the machine. Stores of the machine go to the pool. QEMU needs
-/// `-m SIZE,slots=1,maxmem=MORE` beside them, with MORE at least SIZE and the guest's size together.
-#[derive(Args)]
-pub struct GuestArguments {
-    #[command(flatten)]
-    guest: InPool<GuestName>,
-    /// The program that the arguments are for
-    #[arg(long = "for", value_enum, value_name = "PROGRAM", default_value = "qemu")]
-    machine: Machine,
-}
-
-impl GuestArguments {
-    /// Prints the arguments in one line, for `$(...)` of a shell.
-    pub fn run(self) -> Outcome {
-        let InPool { pool, words: GuestName { name } } = self.guest;
-        let guests: Vec<GuestReport> = command_pool::ask(&pool.path()?, GuestRequest::List, None)?;
-        let guest = guests.into_iter().find(|guest| guest.name == name);
-        let guest = guest.ok_or_else(|| Failure::from(format!("there is no guest called {name:?}")))?;
-        match self.machine {
-            Machine::Qemu => crate::commands::write(&qemu_arguments(guest.size)).map(drop),
-        }
-    }
-}
-
-/// Returns the arguments that make a region of `bytes` an NVDIMM of QEMU.
-fn qemu_arguments(bytes: u64) -> String {
-    format!(
-        "-machine nvdimm=on -object memory-backend-file,id=ferrite,share=on,mem-path={{}},size={bytes} \
-         -device nvdimm,id=ferrite-nvdimm,memdev=ferrite\n"
-    )
 }
 
 #[cfg(test)]

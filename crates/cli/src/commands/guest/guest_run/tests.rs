@@ -15,11 +15,3 @@ fn the_regions_file_has_its_size_and_refuses_writes() {
     assert_eq!(file.metadata().expect("described").len(), 8 << 20);
     assert!(file.write_at(b"x", 0).is_err() && file.set_len(0).is_err() && file.set_len(9 << 20).is_err());
 }
-
-#[test]
-fn qemu_gets_a_shared_nvdimm_of_the_guests_size() {
-    let text = qemu_arguments(512 << 20);
-    for part in ["nvdimm=on", "share=on", "mem-path={}", "size=536870912", "memdev=ferrite"] {
-        assert!(text.contains(part), "{part}: {text}");
-    }
-}
