@@ -31,6 +31,9 @@ pub enum Error {
     /// An error of the cache.
     #[error(transparent)]
     Cache(#[from] ferrite_cache::CacheError),
+    /// An error of the guest.
+    #[error(transparent)]
+    Guest(#[from] ferrite_guest::GuestError),
     /// An error of the simulator.
     #[error(transparent)]
     Simulation(#[from] ferrite_sim::Error),

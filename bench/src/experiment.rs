@@ -2,8 +2,8 @@
 
 use crate::session::Experiment;
 use crate::{
-    alternatives, barriers, buffering, db_log, flash_cache, ftl, llc, media, multi_ssd, nvmfs, objects, pace,
-    protection, superpages, write_schemes, zones,
+    alternatives, barriers, buffering, consolidation, db_log, flash_cache, ftl, guest, llc, media, multi_ssd, nvmfs,
+    objects, pace, protection, recovery, superpages, write_schemes, zones,
 };
 
 /// Every experiment.
@@ -24,6 +24,9 @@ pub const EXPERIMENTS: &[Experiment] = &[
     flash_cache::EXPERIMENT,
     multi_ssd::EXPERIMENT,
     nvmfs::EXPERIMENT,
+    guest::EXPERIMENT,
+    consolidation::EXPERIMENT,
+    recovery::EXPERIMENT,
 ];
 
 /// The experiment called `name`.

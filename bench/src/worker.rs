@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::child_process::ChildProcess;
 use crate::multi_ssd::{GUEST_LOAD, GuestLoad};
 use crate::records::{FileOrder, KernelFolder, carry_out};
-use crate::{Error, Result};
+use crate::{Error, Result, region_work};
 
 /// The subcommand of `ferrite` that is a worker.
 pub const SUBCOMMAND: &str = "bench-worker";
@@ -26,13 +26,16 @@ enum WorkerAnswer {
 }
 
 /// Carries out the orders of standard input, until it ends, in the folder that the arguments name. If the first argument is
-/// [`GUEST_LOAD`], runs the load of a guest instead.
+/// [`GUEST_LOAD`], runs the load of a guest instead; if it is [`region_work::ARGUMENT`], works on a region.
 ///
 /// # Errors
 /// [`Error::Io`] if the orders cannot be read or the answers not be written. A failed order is an answer.
 pub fn work(arguments: &[impl AsRef<OsStr>]) -> Result<()> {
     if arguments.first().is_some_and(|first| first.as_ref() == GUEST_LOAD) {
         return GuestLoad::run_arguments(&arguments[1..]);
+    }
+    if arguments.first().is_some_and(|first| first.as_ref() == region_work::ARGUMENT) {
+        return region_work::work_on_region();
     }
     let mut folder = KernelFolder { path: PathBuf::new(), syncs: false };
     for argument in arguments.iter().map(AsRef::as_ref) {

@@ -17,6 +17,21 @@ use crate::{RUN_PAGES, Result};
 /// Pages of a batch at most: 4 MiB.
 pub(crate) const BATCH_PAGES: usize = 1024;
 
+/// The way in which truths leave. Experiments compare others with the usual one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DemotionPolicy {
+    /// Pages of a batch at most, and at least one run.
+    pub batch_pages: usize,
+    /// Frames keep displaced pages as copies until other pages need the frames.
+    pub keeps_copies: bool,
+}
+
+impl Default for DemotionPolicy {
+    fn default() -> Self {
+        Self { batch_pages: BATCH_PAGES, keeps_copies: true }
+    }
+}
+
 /// The state in which a step leaves the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GuestStep {
@@ -35,6 +50,11 @@ fn wanted(state: &EngineState) -> usize {
 }
 
 impl GuestEngine {
+    /// Changes the way in which truths leave from the next batch on.
+    pub fn set_demotion(&self, policy: DemotionPolicy) {
+        self.lock_reader().demotion = policy;
+    }
+
     /// Demotes a batch if few frames are free or hold copies.
     ///
     /// # Errors
@@ -56,7 +76,7 @@ impl GuestEngine {
         let _one = self.batch.lock();
         let chosen = {
             let mut state = self.lock_tied()?;
-            let count = count(&state).min(BATCH_PAGES);
+            let count = count(&state).min(state.demotion.batch_pages);
             state.frames.choose(count)
         };
         if chosen.is_empty() {
@@ -129,9 +149,16 @@ impl GuestEngine {
             gone.iter().for_each(|one| self.space.flush_frame(one.frame));
             self.space.drain()?;
         }
-        let words: Vec<_> = gone.iter().map(|one| (one.frame, FrameContent::Copy(one.page))).collect();
+        let keeps_copies = state.demotion.keeps_copies;
+        let content = |one: &FramedPage| if keeps_copies { FrameContent::Copy(one.page) } else { FrameContent::Free };
+        let words: Vec<_> = gone.iter().map(|one| (one.frame, content(one))).collect();
         self.space.persist_words(&words)?;
-        words.iter().for_each(|(frame, content)| state.frames.set(*frame, *content));
+        for (frame, content) in words {
+            match content {
+                FrameContent::Free => state.drop_copy(frame),
+                content => state.frames.set(frame, content),
+            }
+        }
         state.counts.demoted_pages += gone.len() as u64;
         self.free_retired(&mut state)
     }

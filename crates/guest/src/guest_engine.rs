@@ -12,6 +12,7 @@ use ferrite_pool::layout::PAGE;
 use ferrite_pool::{ChangeGate, Freeze, Pool};
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 
+use crate::demote::DemotionPolicy;
 use crate::frame_space::FrameSpace;
 use crate::frame_table::FrameTable;
 use crate::frame_word::FrameContent;
@@ -33,6 +34,7 @@ pub(crate) struct EngineState {
     pub busy: HashSet<u64>,
     pub runs: RunSizer,
     pub ghosts: GhostPages,
+    pub demotion: DemotionPolicy,
     /// The pool was copied since the tie moved (VR9).
     pub is_copied: bool,
     pub counts: GuestCounts,
@@ -156,6 +158,7 @@ impl GuestEngine {
             busy: HashSet::new(),
             runs: RunSizer::default(),
             ghosts: GhostPages::default(),
+            demotion: DemotionPolicy::default(),
             is_copied: true,
             counts: GuestCounts::default(),
         };

@@ -15,8 +15,8 @@
 //!   store that was flushed and fenced, is in the page's truth after a crash.
 //! - VR2. A program stores only through a mapping onto the page's truth, made after the word of the frame was durable.
 //! - VR3. A word says truth only behind durable bytes: the bytes of the page's earlier truth, or newer bytes of a client.
-//! - VR4. A truth becomes a copy only behind a flush of the disk that began after the page's write had completed, and
-//!   only if no store reached the page since its bytes were read.
+//! - VR4. A truth becomes a copy, or its frame free, only behind a flush of the disk that began after the page's write had
+//!   completed, and only if no store reached the page since its bytes were read.
 //! - VR5. A word says copy only if the durable bytes of the frame are the disk's: the lines of the frame are written back
 //!   first, and no byte of another page goes into the frame before the word is durably zero. So a copy is right after a
 //!   crash.
@@ -70,7 +70,7 @@ mod trap_plane;
 
 use ferrite_pool::TagKind;
 
-pub use demote::GuestStep;
+pub use demote::{DemotionPolicy, GuestStep};
 pub use error::{GuestError, Result};
 pub use guest_disk::GuestDisk;
 pub use guest_engine::GuestEngine;

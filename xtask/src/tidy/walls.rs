@@ -29,7 +29,19 @@ const PACKAGES: &[PackageRow] = &[
     row(
         "bench",
         "experiments, beside the papers and beside peers",
-        &["disk-address", "mount", "devnode", "sim", "fs-client", "sqlite-log", "block", "cache", "object", "wal"],
+        &[
+            "disk-address",
+            "mount",
+            "devnode",
+            "sim",
+            "fs-client",
+            "sqlite-log",
+            "block",
+            "cache",
+            "guest",
+            "object",
+            "wal",
+        ],
     ),
     row(
         "daemon",

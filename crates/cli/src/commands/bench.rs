@@ -18,9 +18,10 @@ use crate::stop;
 ///
 /// Prints a table and a line that compares the figures with the paper, and writes NAME.json, NAME.csv and NAME.svg.
 ///
-/// At full length most experiments take a few minutes. Three take longer on two busy processors. llc takes a quarter of
+/// At full length most experiments take a few minutes. Four take longer on two busy processors. llc takes a quarter of
 /// an hour, because its 25 programs run at a twentieth of their speed, and needs 200 MB of --place. ftl takes nine
 /// minutes, and 1.1 GiB of --place, which it reserves at the start. multi-ssd simulates fifty caches in ten minutes.
+/// guest takes a quarter of an hour and 5 GiB of memory. consolidation takes 8 GiB of memory.
 #[derive(Args)]
 pub struct Bench {
     /// The experiment

@@ -3,6 +3,7 @@
 use ferrite_crash::{World, rounds, seed};
 
 use super::guest_rig::{GuestShape, MOMENTS, check_world};
+use crate::DemotionPolicy;
 
 /// A generator of test choices (SplitMix64).
 pub(crate) struct TestChoices(pub u64);
@@ -18,8 +19,9 @@ impl TestChoices {
 }
 
 /// Runs 60 acts of a program on the guest of `world`, from version `from` on. Returns the marks.
-fn act(shape: GuestShape, world: &World, choices: &mut TestChoices, from: u64) -> Vec<u64> {
+fn act(shape: GuestShape, world: &World, choices: &mut TestChoices, from: u64, demotion: DemotionPolicy) -> Vec<u64> {
     let rig = shape.open(world).expect("it opens");
+    rig.engine.set_demotion(demotion);
     let mut marks = Vec::new();
     let mut put = |page: u64, version| {
         rig.put(page, version);
@@ -42,9 +44,8 @@ fn act(shape: GuestShape, world: &World, choices: &mut TestChoices, from: u64) -
     marks
 }
 
-/// VR1 to VR8 over long runs of more pages, runs of several pages, and crash after crash.
-#[test]
-fn vr1_to_vr8_crash_after_crash_keeps_every_page() {
+/// Runs a program with crash after crash on more pages than there are frames, which leave by `demotion`.
+fn crash_after_crash(demotion: DemotionPolicy) {
     for round in 0..rounds(6) {
         let seed = seed() + round;
         println!("seed {seed}");
@@ -53,7 +54,7 @@ fn vr1_to_vr8_crash_after_crash_keeps_every_page() {
         let mut world = shape.world();
         world.memory().keep_trace(false);
         for part in 0..4 {
-            let marks = act(shape, &world, &mut choices, 1 + part * 60);
+            let marks = act(shape, &world, &mut choices, 1 + part * 60, demotion);
             world = match part % 2 {
                 0 => world.crash(seed + part),
                 _ => world.kill(seed + part),
@@ -62,4 +63,16 @@ fn vr1_to_vr8_crash_after_crash_keeps_every_page() {
             check_world(shape, &world.crash(seed), &marks).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         }
     }
+}
+
+/// VR1 to VR8 over long runs of more pages, runs of several pages, and crash after crash.
+#[test]
+fn vr1_to_vr8_crash_after_crash_keeps_every_page() {
+    crash_after_crash(DemotionPolicy::default());
+}
+
+/// VR1, VR4, VR5: the same if each run has a flush of its own, and frames are free behind it.
+#[test]
+fn vr1_vr4_vr5_crash_after_crash_keeps_every_page_without_batches_and_copies() {
+    crash_after_crash(DemotionPolicy { batch_pages: 1, keeps_copies: false });
 }
