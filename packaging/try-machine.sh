@@ -143,6 +143,7 @@ last() { # WORD
 }
 
 begun=$(date +%s)
+echo "building a machine of Debian $suite"
 build
 echo "built the machine in $(($(date +%s) - begun)) s"
 # The longest time of one boot, for a machine with other work.
