@@ -168,7 +168,7 @@ fn what_makes_or_destroys_needs_its_pool_named() {
         let usage = command.render_usage().to_string();
         let verb = path.rsplit(' ').next();
         let is_lossless = path.ends_with("fs tier remove");
-        let is_named = matches!(verb, Some("create" | "restore" | "remove" | "forget")) && !is_lossless;
+        let is_named = matches!(verb, Some("create" | "restore" | "import" | "remove" | "forget")) && !is_lossless;
         if is_named || path == GUEST_RUN {
             assert!(usage.contains("<POOL>") && !usage.contains("[POOL]"), "{path}: {usage}");
         } else {

@@ -130,7 +130,7 @@ mod tests {
     fn the_disk_of_a_guest_is_no_file_for_its_content() {
         let folder = tempfile::tempdir().expect("a folder");
         let [disk, other, link] = ["disk", "other", "link"].map(|name| folder.path().join(name));
-        [&disk, &other].map(|path| fs::write(path, [1; 512]).expect("written"));
+        [&disk, &other].iter().for_each(|path| fs::write(path, [1; 512]).expect("written"));
         fs::hard_link(&disk, &link).expect("linked");
         let guests = [GuestReport { disk: Some(disk.display().to_string()), ..usual() }];
         for path in [&disk, &link] {
