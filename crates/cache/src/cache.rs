@@ -10,7 +10,7 @@ use std::time::Duration;
 use ferrite_disk::{Clock, Disk, ReadyEvent};
 use ferrite_memory::{Claim, Scheme, Survival, Survives, planted};
 use ferrite_pool::tie::TieVerdict;
-use ferrite_pool::{Freeze, Pool};
+use ferrite_pool::{Freeze, Pool, StorePass};
 use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -81,6 +81,7 @@ impl Cache {
     /// [`CacheError::Refused`] if a member is of a later generation than the pool, or the cache is incomplete;
     /// [`CacheError::Damaged`]; and the errors of the pool.
     pub fn open(pool: &Arc<Pool>, name: &str, options: OpenOptions) -> Result<Arc<Self>> {
+        let _pass = StorePass::of(pool);
         let memory = CacheMemory::new(pool.hold(name)?, options.scheme)?;
         let config = memory.load_config()?;
         if !config.config.is_complete {

@@ -7,7 +7,7 @@ use ferrite_memory::Scheme;
 use ferrite_pool::disk_stamp::{DiskStamp, StampEnds};
 use ferrite_pool::holding::{RoleSpace, TagSpec};
 use ferrite_pool::tie::{self, Generation, TieRecord, TieRole, TieVerdict};
-use ferrite_pool::{MemberKind, Pool, PoolMember, Role};
+use ferrite_pool::{MemberKind, Pool, PoolMember, Role, StorePass};
 
 use crate::cache_config::{CacheConfig, DiskConfig, NumberedConfig, SsdConfig, StampPlace};
 use crate::cache_layout::{BLOCK, CacheLayout, DISKS_MAX, LEBS_MAX, LEBS_MIN, SSDS_MAX};
@@ -169,6 +169,7 @@ impl CacheSpec {
             has_log: false,
         };
         tag.create(pool)?;
+        let _pass = StorePass::of(pool);
         let memory = CacheMemory::new(pool.hold(&self.name)?, Scheme::Nt)?;
         (0..layout.buffers).for_each(|buffer| memory.set_buffer_epoch(buffer, 0));
         memory.lease().drain()?;

@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering;
 
 use ferrite_disk::Disk;
 use ferrite_memory::planted;
-use ferrite_pool::Pool;
 use ferrite_pool::disk_stamp::DiskStamp;
+use ferrite_pool::{Pool, StorePass};
 
 use crate::cache::OpenOptions;
 use crate::cache_config::{CacheConfig, NumberedConfig, PendingMember};
@@ -100,6 +100,7 @@ impl ClosedCache {
 /// # Errors
 /// [`CacheError::Refused`] with the number of dirty bytes if `lose` does not name it; the errors of the pool.
 pub fn remove_cache(pool: &Arc<Pool>, name: &str, options: &OpenOptions, lose: Option<u64>) -> Result<()> {
+    let _pass = StorePass::of(pool);
     let mut cache = ClosedCache::open(pool, name, options)?;
     if cache.dirty > 0 && lose != Some(cache.dirty) && !planted!("cache: a removal does not ask for dirty data") {
         return Err(CacheError::Refused(format!(
@@ -129,6 +130,7 @@ pub fn remove_cache(pool: &Arc<Pool>, name: &str, options: &OpenOptions, lose: O
 /// [`CacheError::Refused`] if dirty data would be lost that `scope` does not name, or the cache is incomplete; the errors of
 /// the pool and the members.
 pub fn forget_cache(pool: &Arc<Pool>, name: &str, options: &OpenOptions, scope: ForgetScope) -> Result<Vec<String>> {
+    let _pass = StorePass::of(pool);
     let mut cache = ClosedCache::open(pool, name, options)?;
     if !cache.config.config.is_complete {
         return Err(CacheError::Refused(format!(

@@ -6,6 +6,7 @@ mod failures;
 mod golden;
 mod late_buffers;
 mod model;
+mod openings;
 mod rules;
 
 pub(crate) use cache_rig::{BLOCKS, CacheRig, LEB, RigOpener, RigShape, block_of, geometry, members_of, open_pool};

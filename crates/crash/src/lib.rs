@@ -42,6 +42,7 @@
 //! - [`LyingMemory::fail_nth`] and [`LyingMemory::calls`] make a sweep that fails each fallible call once.
 //! - [`LyingMemory::as_thread`] lets one real thread play several. [`interleave`] runs real threads one at a time, in
 //!   an order that follows from a seed.
+//! - [`StoreHook`] calls a hook around each store: it shows in which state a service stores.
 //! - [`LyingDisk`] uses the freedom that rules D1-D5 leave a [`ferrite_disk::Disk`]: it loses its cache, tears at the
 //!   atomic unit, fails the n-th request, and completes late and out of order, by queues too.
 //! - [`World`] joins a memory and disks, so that a crash finds all of them at one instant. Each protocol between a
@@ -68,6 +69,7 @@ mod report;
 mod sample;
 mod seed;
 mod sites;
+mod store_hook;
 mod thread;
 mod world;
 
@@ -79,5 +81,6 @@ pub use interleave::{ThreadJob, interleave};
 pub use memory::LyingMemory;
 pub use possible::Model;
 pub use report::{CrashFailure, CrashReport};
+pub use store_hook::{StoreHook, StoreMoment};
 pub use thread::AsThread;
 pub use world::World;

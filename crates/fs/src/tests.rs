@@ -24,6 +24,7 @@ mod lease_rights;
 mod listing;
 mod lost_leaf_words;
 mod model;
+mod openings;
 mod pages_ahead;
 mod silent_owner;
 

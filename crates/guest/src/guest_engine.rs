@@ -94,6 +94,7 @@ impl GuestEngine {
         random: impl Fn() -> u16 + Send + Sync + 'static,
         plane_of: impl FnOnce(&FrameSpace) -> Result<Box<dyn Plane>>,
     ) -> Result<Arc<Self>> {
+        let _pass = lease.store_pass();
         let identity = GuestIdentity::of(&lease);
         let space = FrameSpace::of(lease)?;
         space.layout.pending.ensure_content(&identity.name)?;
@@ -112,6 +113,7 @@ impl GuestEngine {
         random: impl Fn() -> u16 + Send + Sync + 'static,
     ) -> Result<Arc<Self>> {
         let lease = pool.hold(name)?;
+        let _pass = lease.store_pass();
         let identity = GuestIdentity::of(&lease);
         Self::open_space(FrameSpace::of(lease)?, identity, |_| Ok(disk), random, |_| Ok(Box::new(DirectPlane)))
     }

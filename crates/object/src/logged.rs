@@ -142,6 +142,7 @@ struct FoundStructure<S> {
 impl<S: LoggedStructure> Logged<S> {
     pub(crate) fn open(holding: TagLease, logging: Logging) -> Result<Arc<Self>> {
         label::<S>()?.ensure(&holding)?;
+        let _pass = holding.store_pass();
         let holding = Arc::new(holding);
         let log = TagLog::open_within(Arc::clone(&holding))?;
         let FoundStructure { state, sequence, records, losses } = read::<S>(&holding, &log, logging.salvage)?;

@@ -160,6 +160,7 @@ impl LogState {
 impl ObjectLog {
     pub(crate) fn open(holding: TagLease, salvage: bool) -> Result<Arc<Self>> {
         label()?.ensure(&holding)?;
+        let _pass = holding.store_pass();
         let holding = Arc::new(holding);
         let records = Records::open_within(Arc::clone(&holding))?;
         let word = match object_word::load(&holding) {

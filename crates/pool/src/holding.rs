@@ -44,7 +44,7 @@ use ferrite_memory::{Memory, RequestTiming, RequestWords, Scheme, Span, planted}
 use parking_lot::Mutex;
 
 use crate::extent::{Extent, Role, Stream};
-use crate::freeze::Freeze;
+use crate::freeze::{Freeze, StorePass};
 use crate::grant::Process;
 use crate::lock::Lock;
 use crate::page_allocator::SpaceNeed;
@@ -297,6 +297,15 @@ impl TagLease {
     pub fn register_freezer(&self, service: Weak<dyn Freeze>) {
         if let LeaseGround::Own { pool, .. } = &self.ground {
             pool.register_freezer(service);
+        }
+    }
+
+    /// Returns a pass for stores before the service is registered: see [`StorePass::of`]. No freeze waits for stores
+    /// of a lent tag (BK1).
+    pub fn store_pass(&self) -> StorePass {
+        match &self.ground {
+            LeaseGround::Own { pool, .. } => StorePass::of(pool),
+            LeaseGround::Lent { .. } => StorePass::default(),
         }
     }
 

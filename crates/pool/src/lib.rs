@@ -88,7 +88,7 @@ pub use error::{Error, Result};
 pub use extent::{Extent, Role, Stream, Zone};
 pub use failure::Failure;
 pub use failure::FailureKind;
-pub use freeze::{Freeze, Frozen};
+pub use freeze::{Freeze, Frozen, StorePass};
 pub use grow::{Grown, grow};
 pub use host_space::ProgressWatch;
 pub use lane::PAYLOAD_BYTES_MAX;

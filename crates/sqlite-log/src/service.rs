@@ -11,7 +11,8 @@ use ferrite_pool::holding::TagCounts;
 use ferrite_pool::layout::PAGE;
 use ferrite_pool::tie::Generation;
 use ferrite_pool::{
-    Caller, Error as PoolError, Extent, Failure, NewTag, Pool, Role, SpaceNeed, Stream, Tag, TagChange, TagKind, Zone,
+    Caller, Error as PoolError, Extent, Failure, NewTag, Pool, Role, SpaceNeed, StorePass, Stream, Tag, TagChange,
+    TagKind, Zone,
 };
 use parking_lot::Mutex;
 use serde_json::json;
@@ -118,6 +119,7 @@ impl DatabaseLogs {
                     }
                     Some(_) => {}
                     None => {
+                        let _pass = StorePass::of(&self.pool);
                         files.set_alone(alone);
                         begin_generation(&files, identity, fresh)?;
                     }

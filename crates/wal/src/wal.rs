@@ -135,6 +135,7 @@ impl Wal {
     /// ring is damaged, [`Error::Limit`] if its start is damaged; also the errors that [`Wal`] lists.
     pub fn open_held(holding: Arc<TagLease>, folder: Box<dyn SegmentFolder>) -> Result<Arc<Self>> {
         holding.tag().ensure_kind(TagKind::LOG)?;
+        let _pass = holding.store_pass();
         let log = Arc::new(TagLog::open_wiped(Arc::clone(&holding))?);
         let map = holding.stream(Role::MAP).locate(START_AT).ok_or_else(|| damaged(&holding, "it has no MAP page"))?;
         let start = match holding.memory().load_word(map.at) {
@@ -305,8 +306,14 @@ impl Wal {
             let (name, end) = (self.name(), self.order.durable());
             return Err(Error::Limit(format!("no record of log {name:?} starts at position {to}; it ends at {end}")));
         }
-        self.holding.memory().store_word(self.start_at, seal(salt(&self.holding), to));
-        self.holding.persist(Span::new(self.start_at, 8))?;
+        {
+            // Else a freeze between the store and the persist would end with a word that a crash takes back.
+            let mut frozen = self.gate.lock();
+            self.thawed.wait_while(&mut frozen, |frozen| *frozen);
+            planted!("wal: a truncation passes no gate" => drop(frozen));
+            self.holding.memory().store_word(self.start_at, seal(salt(&self.holding), to));
+            self.holding.persist(Span::new(self.start_at, 8))?;
+        }
         self.start.store(to, Ordering::Release);
         if to > self.order.head() { self.cut(to) } else { Ok(()) }
     }

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use crate::*;
 
-const BOOT: [u8; 16] = [7; 16];
+pub(crate) const BOOT: [u8; 16] = [7; 16];
 /// Bytes of a LEB: a header page and three data pages.
 pub(crate) const LEB: u64 = 16 << 10;
 /// The blocks of the disk.

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
-use ferrite_pool::{Freeze, Pool};
+use ferrite_pool::{Freeze, Pool, StorePass};
 
 use crate::file::FileLayer;
 use crate::share::client_link::ClientLink;
@@ -32,6 +32,7 @@ impl SharedFiles {
         options: FsOptions,
         tier_opening: &TierOpening<'_>,
     ) -> Result<Arc<Self>> {
+        let _pass = StorePass::of(&pool);
         let (is_read_only, mut link) = (options.read_only, None);
         let store = ChunkStore::open(pool, name, options, tier_opening, |shared_state| {
             let new = Arc::new(ClientLink::new(shared_state));

@@ -9,7 +9,7 @@ use ferrite_memory::{Scheme, Span, planted};
 use ferrite_pool::disk_stamp::DiskStamp;
 use ferrite_pool::layout::PAGE;
 use ferrite_pool::tie::{self, Generation};
-use ferrite_pool::{MemberKind, Pool, PoolMember, SpaceNeed, Stream, Tag, TagChange, Zone};
+use ferrite_pool::{MemberKind, Pool, PoolMember, SpaceNeed, StorePass, Stream, Tag, TagChange, Zone};
 
 use crate::format::segment::{SEGMENT_BYTES, SEGMENTS_AT, SegmentNo};
 use crate::format::shape::FsShape;
@@ -205,6 +205,7 @@ fn join(
 
 /// Clears what SSDs that had the numbers of `joining` left in the table. Durable on return.
 fn clear_descriptors(pool: &Pool, table: &SlotTable, joining: &[TierSsd]) -> Result<()> {
+    let _pass = StorePass::of(pool);
     let memory = pool.memory();
     let numbers = joining.iter().flat_map(|ssd| ssd.first.0..ssd.first.0 + ssd.segments);
     for at in numbers.map(|number| table.sequence(SegmentNo(number))) {

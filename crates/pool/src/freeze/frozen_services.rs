@@ -1,10 +1,12 @@
 //! The services that stop when a pool is frozen.
 
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
 use crate::grant::slot::GrantId;
+
+use super::store_gate::StoreGate;
 
 /// A service that stores into the pool directly, beside transactions: an open disk, a log.
 ///
@@ -29,7 +31,7 @@ pub trait Freeze: Send + Sync {
     }
 
     /// Releases space as [`Freeze::spare`] does, of objects that are not open: the service opens them for that. Called
-    /// only if no open object had spare space. Must not wait for other users of an object, because they may wait for
+    /// only if no open object had spare space, and never during a freeze. Must not wait for other users of an object, because they may wait for
     /// the caller.
     fn spare_of_unopened(&self) -> bool {
         false
@@ -46,9 +48,11 @@ pub trait Freeze: Send + Sync {
 #[derive(Default)]
 pub(crate) struct Freezers {
     pub(super) gate: RwLock<()>,
+    /// Closed first by the thread that freezes the pool, and opened last (F8).
+    pub(super) stores: Arc<StoreGate>,
     /// Locked by the thread that freezes the pool, until the freeze ends.
     pub(super) fronts: Mutex<FrozenServices>,
-    /// Locked for reading by a thread that asks services for spare space, and for writing during a freeze (F3, F6).
+    /// Locked for reading by a thread that asks services for spare space, and for writing during a freeze (F6).
     pub(super) asking: RwLock<()>,
     pub(super) services: Mutex<FrozenServices>,
     /// Locked for reading by a thread that calls a service (F7).

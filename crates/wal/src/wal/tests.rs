@@ -5,6 +5,7 @@ mod failures;
 mod folder;
 mod golden;
 mod model;
+mod openings;
 mod segment_disks;
 mod threads;
 
