@@ -6,7 +6,7 @@
 //! - BK1. The pool is frozen while it is copied ([`crate::Frozen`]), and every transaction is at home before. So the
 //!   image is the state of a clean stop at that moment, and holds no lane. The pool cannot stop clients that store
 //!   through a grant; only a service can stop its clients with it. If other such clients exist, the backup is refused,
-//!   which does not affect them.
+//!   which does not affect them. A grant slot that cannot be read counts as such a client.
 //! - BK2. An image in a file stays whole: a new image is written beside it, read back, made durable, and only then gets
 //!   its name. A file that holds a pool stays, too.
 //! - BK3. Before the first byte of the target changes, both its superblocks name the image that is being restored,
@@ -32,6 +32,7 @@ mod kept_file;
 mod kept_format;
 mod kept_image;
 mod kept_reader;
+mod kept_restore;
 mod kept_tree;
 mod restore;
 
@@ -107,7 +108,7 @@ fn write_image(
     // A grant begins with a transaction, so none begins while the pool is frozen.
     let frozen = pool.freeze();
     if writers == GrantWriters::Refused {
-        pool.grants().refuse_writers(&frozen.stilled())?;
+        pool.grants().refuse_writers(pool, &frozen.stilled())?;
     }
     pool.lanes().retire(pool.memory())?;
     let superblock = pool.superblock();

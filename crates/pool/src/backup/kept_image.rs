@@ -314,14 +314,14 @@ struct Moment<'a> {
 impl<'a> Moment<'a> {
     fn of(pool: &'a Pool, frozen: &Frozen<'_>, options: &SaveOptions<'a>, last: &LastSave) -> Result<Self> {
         let memory = pool.memory();
-        let clients = match pool.grants().refuse_writers(&frozen.stilled()) {
+        let clients = match pool.grants().refuse_writers(pool, &frozen.stilled()) {
             Err(error) if !options.beside_clients => return Err(error),
             refused => refused.err(),
         };
         pool.lanes().retire(memory)?;
         let used = used_chunks(memory, pool.superblock().size / CHUNK)?;
         // Stores of clients pass by the snapshot (SN3), so clients that stand still do so until the end.
-        let snapshot = options.snapshot.filter(|_| pool.grants().refuse_writers(&[]).is_ok());
+        let snapshot = options.snapshot.filter(|_| pool.grants().refuse_writers(pool, &[]).is_ok());
         let marked = snapshot.filter(|snapshot| last.instant.is_some_and(|instant| snapshot.has_marks_since(instant)));
         if let (Some(snapshot), None) = (snapshot, marked) {
             snapshot.take_marks();

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use ferrite_memory::Memory;
+use ferrite_memory::{Memory, planted};
 use parking_lot::Mutex;
 
 use crate::damage::TableDamage;
 use crate::extent::Extent;
 use crate::holding::lease_words::LeaseWords;
+use crate::layout::PAGE;
 use crate::page_allocator::PageAllocator;
-use crate::{Error, Result};
+use crate::{Error, Pool, Result};
 
 use super::process_identity::Process;
 use super::register::{GrantRegister, LiveGrant, StandingGrant};
@@ -104,9 +105,11 @@ impl Grants {
         self.0.lock().find(id).map(|live| live.slot_index())
     }
 
-    /// Fails with [`Error::Busy`] if a client may store through a grant that is not `stilled`. Revokes no grant: the
-    /// client would lose it for a backup that fails anyway.
-    pub(crate) fn refuse_writers(&self, stilled: &[GrantId]) -> Result<()> {
+    /// Fails with [`Error::Busy`] if a client of the frozen `pool` may store through a grant that is not `stilled`. A slot
+    /// that cannot be read counts as such a client. Revokes no grant: the client would lose it for a backup that fails
+    /// anyway.
+    pub(crate) fn refuse_writers(&self, pool: &Pool, stilled: &[GrantId]) -> Result<()> {
+        self.refuse_damaged_slots(pool)?;
         let register = self.0.lock();
         let may_store = |live: &LiveGrant| live.rights == GrantRights::ReadWrite && live.process.is_alive();
         let moving = register.live.iter().filter(|(id, live)| !stilled.contains(id) && may_store(live));
@@ -119,6 +122,20 @@ impl Grants {
             "other processes write to the pool directly ({}): close their open files and tags, or end them, and try again",
             pids.join(", ")
         )))
+    }
+
+    /// Fails with [`Error::Busy`] if a slot cannot be read: its client is not known, and an image with the slot could not
+    /// be opened.
+    fn refuse_damaged_slots(&self, pool: &Pool) -> Result<()> {
+        let (_, damage) = Self::claims(pool.memory(), pool.superblock().size / PAGE);
+        match damage.first() {
+            Some(damage) if !planted!("grant: a slot that cannot be read is no client") => Err(Error::Busy(format!(
+                "the grant slot at byte {:#x} cannot be read, so a process that is not known may write to the pool directly: end \
+                 the programs that use the pool, run `ferrite pool check --repair`, and try again",
+                damage.at
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// Revokes every grant on the tag of this generation (G6). Returns their number.

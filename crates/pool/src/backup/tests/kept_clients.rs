@@ -5,6 +5,7 @@ use ferrite_memory::planted::plant;
 use super::kept::{FROZEN, image_disk, kept, restored_kept};
 use super::*;
 use crate::grant::{GrantRequest, GrantRights, Process};
+use crate::layout::{GRANTS, SLOT};
 use crate::{Caller, PidFd};
 
 const BESIDE: SaveOptions<'static> = SaveOptions { beside_clients: true, ..FROZEN };
@@ -77,4 +78,27 @@ fn ki1_a_save_during_which_a_part_is_shared_does_not_count() {
 fn canary_a_client_that_stores_during_a_save_is_caught() {
     let _bug = plant("kept: clients that store are not noticed");
     assert!(saved_beside_a_client().is_ok());
+}
+
+/// BK1, KI1: returns the kinds of the failures of a backup and of a save while a grant slot cannot be read.
+fn refusals_beside_a_damaged_slot() -> [Option<bool>; 2] {
+    let (memory, pool) = make(POOL_BYTES_MIN);
+    let disk = image_disk(&pool);
+    memory.store_word(GRANTS + 5 * SLOT + 8, 1);
+    let is_busy = |error: Option<Error>| error.map(|error| matches!(error, Error::Busy(_)));
+    let backed_up = backup(&pool, &mut Vec::new(), IMAGE, &mut quiet).err();
+    let saved = kept(&disk).save(&pool, &FROZEN, &mut quiet).err();
+    kept(&disk).save(&pool, &BESIDE, &mut quiet).expect("the last save counts, because nothing is stored during it");
+    [backed_up, saved].map(is_busy)
+}
+
+#[test]
+fn bk1_a_grant_slot_that_cannot_be_read_counts_as_a_client() {
+    assert_eq!(refusals_beside_a_damaged_slot(), [Some(true); 2]);
+}
+
+#[test]
+fn canary_a_damaged_grant_slot_that_counts_as_no_client_is_caught() {
+    let _bug = plant("grant: a slot that cannot be read is no client");
+    assert_eq!(refusals_beside_a_damaged_slot(), [None; 2]);
 }

@@ -234,7 +234,7 @@ fn bk1_a_client_that_has_ended_keeps_no_backup_waiting() {
     let pool = pool();
     let tag = tag(&pool, "a", &[need(Zone::Normal, PAGE)]).expect("tag");
     pool.grant(&ask(&tag, &long_gone())).expect("grant");
-    pool.grants().refuse_writers(&[]).expect("nobody stores");
+    pool.grants().refuse_writers(&pool, &[]).expect("nobody stores");
     pool.grant(&ask(&tag, &ours())).expect("grant");
-    pool.grants().refuse_writers(&[]).expect_err("somebody may");
+    pool.grants().refuse_writers(&pool, &[]).expect_err("somebody may");
 }
