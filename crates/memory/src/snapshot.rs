@@ -158,8 +158,11 @@ impl<M: Memory> SnapshotMemory<M> {
     #[inline]
     fn stored<T>(&self, span: Span, store: impl FnOnce(&M) -> T) -> T {
         self.before_store(span);
+        planted!("snapshot: a page is marked before its store" => self.after_store(span));
         let done = store(&self.inner);
-        self.after_store(span);
+        if !planted!("snapshot: a page is marked before its store") {
+            self.after_store(span);
+        }
         done
     }
 

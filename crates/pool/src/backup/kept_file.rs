@@ -12,8 +12,9 @@ use super::image_file::{io_error, open_image};
 use super::image_format::HEADER_MAGIC;
 use super::kept_format::{HEADER_BLOCKS, KEPT_VERSION, KeptHeader};
 use super::kept_image::{KeptImage, KeptSave, SaveOptions, SaveReport};
-use super::kept_reader::{KeptReader, read_ahead};
-use super::restore::{restore_frames, verify_frames};
+use super::kept_reader::KeptReader;
+use super::kept_restore::{RestorePlan, restore_by_threads};
+use super::restore::verify_frames;
 use super::{ImageSummary, RestoreOptions, restore, verify};
 use crate::layout::PAGE;
 use crate::{AtomicFile, Error, Pool, Progress, Result, ensure_trusted};
@@ -169,7 +170,7 @@ pub fn restore_kept(
     options: RestoreOptions,
     watch: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<ImageSummary> {
-    read_ahead(KeptReader::open(disk)?, |frames| restore_frames(frames, memory, options, watch))
+    restore_by_threads(&KeptReader::open(disk)?, memory, options, RestorePlan::usual(), watch)
 }
 
 /// Reads and verifies the image of any version at `path`.

@@ -1,31 +1,44 @@
-//! Reading a kept image as the frames of a backup image.
+//! Reading a kept image chunk by chunk, by one thread or several.
 
 use std::collections::HashMap;
-use std::sync::mpsc::{self, Receiver};
-use std::thread;
+use std::ops::Range;
+use std::sync::Arc;
 
 use ferrite_disk::Disk;
 
 use super::frames::FrameSource;
 use super::image_format::{ImageFrame, ImageHeader, bad};
 use super::kept_format::{BLOCK, BlockBytes, BlockEntry, KeptHeader};
-use super::kept_tree::{BlockTree, read_blocks, read_entries, verify_block};
+use super::kept_tree::{BlockTree, ReadBuffer, read_blocks, read_entries, verify_block};
 use super::{lane_pages, superblock_pages};
 use crate::chunk_pages::ChunkPages;
 use crate::layout::{CHUNK, CHUNK_PAGES, PAGE, bitmap_at, is_meta, kind_at};
 use crate::page_allocator::ChunkUse;
 use crate::{Error, Result};
 
-/// The newest save of a kept image, chunk by chunk. Takes a 256th of the pool's size in DRAM.
-pub(super) struct KeptReader<'disk> {
+/// The newest save of a kept image. Takes a 256th of the pool's size in DRAM.
+struct KeptContent<'disk> {
     disk: &'disk dyn Disk,
     header: ImageHeader,
     kept: KeptHeader,
     tree: BlockTree,
+    bytes: u64,
+}
+
+/// A reader of the newest save of a kept image.
+pub(super) struct KeptReader<'disk> {
+    content: Arc<KeptContent<'disk>>,
     /// Pages with kinds and bitmaps of chunks.
     tables: HashMap<usize, Box<BlockBytes>>,
+    buffer: ReadBuffer,
     next_chunk: u64,
-    bytes: u64,
+}
+
+/// The pages of a chunk in a kept image.
+pub(super) struct KeptChunk {
+    pub used: ChunkPages,
+    /// The pages that the image holds; the other used pages are zeros.
+    pub carried: ChunkPages,
 }
 
 impl<'disk> KeptReader<'disk> {
@@ -50,17 +63,27 @@ impl<'disk> KeptReader<'disk> {
         };
         let blocks = tree.levels.iter().flatten().filter(|entry| !entry.is_zeros()).count() as u64;
         let bytes = (blocks + super::kept_format::HEADER_BLOCKS) * PAGE;
-        Ok(Self { disk, header, kept, tree, tables: HashMap::new(), next_chunk: 0, bytes })
+        Ok(Self::of(Arc::new(KeptContent { disk, header, kept, tree, bytes })))
+    }
+
+    fn of(content: Arc<KeptContent<'disk>>) -> Self {
+        Self { content, tables: HashMap::new(), buffer: ReadBuffer::default(), next_chunk: 0 }
+    }
+
+    /// Returns another reader of the same save, for another thread.
+    pub fn another(&self) -> Self {
+        Self::of(Arc::clone(&self.content))
     }
 
     /// Returns the byte or bytes of the pool at `at`, which lie in a table of chunks.
     fn table(&mut self, at: u64, into: &mut [u8]) -> Result<()> {
         let page = (at / PAGE) as usize;
         if !self.tables.contains_key(&page) {
-            let (mut bytes, entry) = (Box::new([0; BLOCK]), self.tree.levels[0][page]);
+            let KeptContent { disk, kept, tree, .. } = &*self.content;
+            let (mut bytes, entry) = (Box::new([0; BLOCK]), tree.levels[0][page]);
             if !entry.is_zeros() {
-                read_blocks(self.disk, entry.block.get(), &mut *bytes)?;
-                verify_block(self.kept.key(), entry, &bytes)?;
+                read_blocks(*disk, entry.block.get(), &mut *bytes)?;
+                verify_block(kept.key(), entry, &bytes)?;
             }
             self.tables.insert(page, bytes);
         }
@@ -86,35 +109,59 @@ impl<'disk> KeptReader<'disk> {
         })
     }
 
-    /// Reads and verifies the pages of `chunk` with these entries.
-    fn frame(&mut self, chunk: u64) -> Result<Option<ImageFrame>> {
+    /// Returns the pages of `chunk`, or `None` if none is in use. Reads the tables alone.
+    ///
+    /// # Errors
+    /// [`Error::BadImage`] for pages that this program cannot have saved.
+    pub fn chunk(&mut self, chunk: u64) -> Result<Option<KeptChunk>> {
         let used = self.used(chunk)?;
-        let first = (chunk * CHUNK_PAGES) as usize;
-        let entries = &self.tree.levels[0][first..first + CHUNK_PAGES as usize];
         let mut carried = ChunkPages::default();
-        let pages = (0..).zip(entries).filter(|(_, entry)| !entry.is_zeros());
+        let pages = (0..).zip(self.entries(chunk)).filter(|(_, entry)| !entry.is_zeros());
         pages.for_each(|(page, _)| carried.insert(page..page + 1));
         if !carried.without(used).is_empty() || carried.without(lane_pages(chunk)) != carried {
             return Err(bad("a chunk that this program cannot have saved", 0));
         }
-        if used.is_empty() {
-            return Ok(None);
-        }
-        let carried_entries: Vec<BlockEntry> = entries.iter().copied().filter(|entry| !entry.is_zeros()).collect();
-        let mut content = vec![0; carried_entries.len() * BLOCK];
-        let pages = content.as_chunks_mut::<BLOCK>().0;
-        read_entries(self.disk, self.kept.key(), &carried_entries, |index, bytes| pages[index] = *bytes)?;
+        Ok((!used.is_empty()).then_some(KeptChunk { used, carried }))
+    }
+
+    /// Reads and verifies the pages that the image holds of `chunk`, and passes each to `visit` with its number in the
+    /// chunk.
+    ///
+    /// # Errors
+    /// [`Error::BadImage`] if a page is damaged, [`Error::Medium`] if the disk fails. The pages before it were visited.
+    pub fn pages(&mut self, chunk: u64, mut visit: impl FnMut(u64, &BlockBytes)) -> Result<()> {
+        let Self { content, buffer, .. } = self;
+        let entries = &content.tree.levels[0][entries_of(chunk)];
+        read_entries(content.disk, content.kept.key(), entries, buffer, |page, bytes| visit(page as u64, bytes))
+    }
+
+    fn entries(&self, chunk: u64) -> &[BlockEntry] {
+        &self.content.tree.levels[0][entries_of(chunk)]
+    }
+
+    fn frame(&mut self, chunk: u64) -> Result<Option<ImageFrame>> {
+        let Some(KeptChunk { used, carried }) = self.chunk(chunk)? else { return Ok(None) };
+        let places: Vec<u64> = carried.runs().flatten().collect();
+        let mut content = vec![0; places.len() * BLOCK];
+        let to = content.as_chunks_mut::<BLOCK>().0;
+        self.pages(chunk, |page, bytes| to[places.partition_point(|place| *place < page)] = *bytes)?;
         Ok(Some(ImageFrame { chunk, used, carried, content }))
     }
 }
 
+/// Returns the indices of the entries of `chunk`.
+fn entries_of(chunk: u64) -> Range<usize> {
+    let first = (chunk * CHUNK_PAGES) as usize;
+    first..first + CHUNK_PAGES as usize
+}
+
 impl FrameSource for KeptReader<'_> {
     fn header(&self) -> &ImageHeader {
-        &self.header
+        &self.content.header
     }
 
     fn next(&mut self) -> Result<Option<ImageFrame>> {
-        while self.next_chunk < self.header.frames {
+        while self.next_chunk < self.content.header.frames {
             let chunk = self.next_chunk;
             self.next_chunk += 1;
             if let Some(frame) = self.frame(chunk)? {
@@ -125,54 +172,6 @@ impl FrameSource for KeptReader<'_> {
     }
 
     fn bytes(&self) -> u64 {
-        self.bytes
+        self.content.bytes
     }
-}
-
-/// Frames that wait in DRAM for their restore.
-const AHEAD: usize = 16;
-
-/// The frames of a kept image, which a thread reads ahead.
-struct FramesAhead {
-    header: ImageHeader,
-    bytes: u64,
-    frames: Receiver<Result<Option<ImageFrame>>>,
-}
-
-impl FrameSource for FramesAhead {
-    fn header(&self) -> &ImageHeader {
-        &self.header
-    }
-
-    fn next(&mut self) -> Result<Option<ImageFrame>> {
-        self.frames.recv().expect("the thread sends the end before it ends")
-    }
-
-    fn bytes(&self) -> u64 {
-        self.bytes
-    }
-}
-
-/// Calls `restore` with the frames of `reader`, which a thread reads and verifies ahead.
-pub(super) fn read_ahead<T>(
-    mut reader: KeptReader<'_>,
-    restore: impl FnOnce(&mut dyn FrameSource) -> Result<T>,
-) -> Result<T> {
-    let (sender, frames) = mpsc::sync_channel(AHEAD);
-    let mut ahead = FramesAhead { header: reader.header, bytes: reader.bytes, frames };
-    thread::scope(|scope| {
-        scope.spawn(move || {
-            loop {
-                let frame = reader.next();
-                let is_last = !matches!(frame, Ok(Some(_)));
-                // The restore has failed if nothing receives any more.
-                if sender.send(frame).is_err() || is_last {
-                    break;
-                }
-            }
-        });
-        let restored = restore(&mut ahead);
-        drop(ahead);
-        restored
-    })
 }

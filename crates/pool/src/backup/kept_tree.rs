@@ -37,11 +37,12 @@ impl BlockTree {
         let mut levels: Vec<_> =
             level_lengths(header.size).into_iter().map(|len| vec![BlockEntry::default(); len]).collect();
         *levels.last_mut().and_then(|root| root.first_mut()).expect("a tree has a root") = header.root;
+        let mut buffer = ReadBuffer::default();
         for level in (1..levels.len()).rev() {
             let (below, nodes) = levels.split_at_mut(level);
             let (below, nodes) = (&mut below[level - 1], &nodes[0]);
             let mut beyond = None;
-            read_entries(disk, header.key(), nodes, |node, block| {
+            read_entries(disk, header.key(), nodes, &mut buffer, |node, block| {
                 let mut entries = [BlockEntry::new_zeroed(); FANOUT];
                 entries.as_mut_bytes().copy_from_slice(block);
                 let children = children(node, below.len());
@@ -92,6 +93,23 @@ fn children(node: usize, len: usize) -> Range<usize> {
     node * FANOUT..len.min((node + 1) * FANOUT)
 }
 
+/// A buffer for blocks that are read at once, which several reads share.
+pub(super) struct ReadBuffer(Vec<u8>);
+
+impl Default for ReadBuffer {
+    fn default() -> Self {
+        Self(vec![0; READ_BLOCKS as usize * BLOCK + BLOCK])
+    }
+}
+
+impl ReadBuffer {
+    /// Returns room for `count` blocks. Direct I/O needs no copy into an aligned buffer.
+    fn room(&mut self, count: usize) -> &mut [u8] {
+        let aligned = self.0.as_ptr().align_offset(BLOCK).min(BLOCK);
+        &mut self.0[aligned..][..count * BLOCK]
+    }
+}
+
 /// Reads and verifies the blocks of those `entries` that do not stand for zeros. Passes each to `visit` with the index of
 /// its entry. Blocks that lie near each other are read at once, in the order of the image.
 ///
@@ -101,20 +119,18 @@ pub(super) fn read_entries(
     disk: &dyn Disk,
     key: SumKey,
     entries: &[BlockEntry],
+    buffer: &mut ReadBuffer,
     mut visit: impl FnMut(usize, &BlockBytes),
 ) -> Result<()> {
     let mut order: Vec<usize> = (0..entries.len()).filter(|index| !entries[*index].is_zeros()).collect();
     let block = |index: usize| entries[index].block.get();
     order.sort_by_key(|index| block(*index));
-    let mut buffer = vec![0; READ_BLOCKS as usize * BLOCK + BLOCK];
-    // Direct I/O needs no copy into an aligned buffer.
-    let aligned = buffer.as_ptr().align_offset(BLOCK).min(BLOCK);
     for near in order.chunk_by(|one, next| block(*next) - block(*one) <= GAP_BLOCKS) {
         let mut rest = near;
         while let Some(first) = rest.first().map(|index| block(*index)) {
             let (run, after) = rest.split_at(rest.partition_point(|index| block(*index) - first < READ_BLOCKS));
             let count = run.last().map_or(0, |index| block(*index) - first + 1) as usize;
-            let read = &mut buffer[aligned..][..count * BLOCK];
+            let read = buffer.room(count);
             let joined = read_blocks(disk, first, read);
             for index in run {
                 let bytes = &mut read.as_chunks_mut::<BLOCK>().0[(block(*index) - first) as usize];

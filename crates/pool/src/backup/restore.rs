@@ -64,14 +64,24 @@ pub(super) fn restore_frames(
     watch: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<ImageSummary> {
     let header = *image.header();
-    ensure_fits(memory, &header)?;
+    restore_by(&header, memory, options, || each_batch(image, "restoring", watch, |frames| put(memory, frames)))
+}
+
+/// Restores an image with this `header` into `memory`, whose chunks in use `fill` stores: see [`restore`].
+pub(super) fn restore_by(
+    header: &ImageHeader,
+    memory: &dyn Memory,
+    options: RestoreOptions,
+    fill: impl FnOnce() -> Result<ImageSummary>,
+) -> Result<ImageSummary> {
+    ensure_fits(memory, header)?;
     // Reading a page that does not exist yet also allocates a page of the host.
     memory.reserve(Span::new(SUPERBLOCKS[0], SUPERBLOCKS.len() as u64 * PAGE))?;
     if !options.overwrite {
-        ensure_vacant(memory, &header)?;
+        ensure_vacant(memory, header)?;
     }
-    let mut superblock = begin(memory, &header)?;
-    let summary = each_batch(image, "restoring", watch, |frames| put(memory, frames))?;
+    let mut superblock = begin(memory, header)?;
+    let summary = fill()?;
     disown(memory, header.size / PAGE);
     let new = header.size / CHUNK..superblock.size / CHUNK;
     reserve_tables(memory, new.clone())?;
@@ -208,9 +218,9 @@ fn put_frame(memory: &dyn Memory, frame: &ImageFrame) {
     }
 }
 
-/// Clears a page. Most pages of a new target are zeros already and are only flushed, because the process that zeroed
+/// Clears a page (BK4). Most pages of a new target are zeros already and are only flushed, because the process that zeroed
 /// them may have been killed.
-fn clear(memory: &dyn Memory, page: Span) {
+pub(super) fn clear(memory: &dyn Memory, page: Span) {
     let mut bytes = [0; PAGE as usize];
     memory.load(page.at, &mut bytes);
     if bytes == [0; PAGE as usize] {

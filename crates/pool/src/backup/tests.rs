@@ -11,6 +11,8 @@ mod kept_crash;
 mod kept_golden;
 mod kept_marks;
 mod kept_restore;
+mod kept_speed;
+mod kept_threads;
 mod replaced;
 mod still;
 

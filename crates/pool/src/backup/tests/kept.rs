@@ -9,6 +9,8 @@ use ferrite_memory::planted::plant;
 use super::*;
 use crate::Freeze;
 use crate::backup::kept_format::{KeptHeader, capacity_bytes};
+use crate::backup::kept_reader::KeptReader;
+use crate::backup::kept_restore::{RestorePlan, restore_by_threads};
 
 pub(super) fn geometry(size: u64) -> Geometry {
     Geometry {
@@ -45,8 +47,13 @@ pub(super) fn kept(disk: &Arc<impl Disk + 'static>) -> KeptImage {
     KeptImage::open(Box::new(Arc::clone(disk))).unwrap()
 }
 
+pub(super) fn restored_by(plan: RestorePlan, disk: &dyn Disk, memory: &Arc<LyingMemory>) -> Result<ImageSummary> {
+    restore_by_threads(&KeptReader::open(disk)?, &**memory, RestoreOptions::default(), plan, &mut quiet)
+}
+
+/// Restores by this thread alone, so that a crash test repeats.
 pub(super) fn restored_kept(disk: &dyn Disk, memory: &Arc<LyingMemory>) -> Result<ImageSummary> {
-    restore_kept(disk, &**memory, RestoreOptions::default(), &mut quiet)
+    restored_by(RestorePlan { threads: 1, claimed: 2 }, disk, memory)
 }
 
 /// What the pool of the newest save holds.

@@ -1,5 +1,9 @@
 //! KI5, SN4: saves that read only the pages to which a thread stored.
 
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use ferrite_crash::{StoreHook, StoreMoment};
 use ferrite_disk::RamDisk;
 use ferrite_memory::planted::plant;
 
@@ -136,4 +140,54 @@ fn ki5_marks_of_an_earlier_moment_do_not_count() {
     marked.store_past(7);
     marked.save();
     assert_eq!(marked.saved_word(), 7);
+}
+
+/// Stores a word of value `other` without a gate, and saves at `moment` of that store: the save decides which pages it
+/// reads while the store is under way. Returns the word in the next save.
+fn saved_around_a_store(moment: StoreMoment) -> u64 {
+    let inner = blank(POOL_BYTES_MIN);
+    Pool::create(&*inner, &Format { uuid: [1; 16], boot_id: BOOT }).unwrap();
+    let hook = Arc::new(StoreHook::new(inner));
+    let snapshot = Arc::new(PoolSnapshot::new(hook.clone()));
+    let pool = Arc::new(Pool::open(snapshot.clone(), BOOT).unwrap().0);
+    put(&pool, "other", &[1; 3 * PAGE as usize]);
+    let at = pool.tag("other").unwrap().extents[0].page * PAGE;
+    let disk = image_disk(&pool);
+    let image = Arc::new(Mutex::new(kept(&disk)));
+    let save = {
+        let (pool, snapshot) = (Arc::downgrade(&pool), Arc::downgrade(&snapshot));
+        move || {
+            let (pool, snapshot) = (pool.upgrade().unwrap(), snapshot.upgrade().unwrap());
+            let options = SaveOptions { snapshot: Some(&snapshot), ..FROZEN };
+            image.lock().unwrap().save(&pool, &options, &mut quiet).unwrap();
+        }
+    };
+    save();
+    let (is_done, saves) = (AtomicBool::new(false), save.clone());
+    hook.set(move |now| {
+        // The save stores too.
+        if now == moment && !is_done.swap(true, Ordering::Relaxed) {
+            saves();
+        }
+    });
+    pool.memory().store_word(at, 7);
+    hook.clear();
+    save();
+    let restored = blank(POOL_BYTES_MIN);
+    restored_kept(&*disk, &restored).unwrap();
+    restored.load_word(at)
+}
+
+/// SN4: whenever the save decides, the page keeps a mark for the next save.
+#[test]
+fn sn4_a_store_beside_the_decision_of_a_save_is_in_the_next_save() {
+    for moment in [StoreMoment::Before, StoreMoment::After] {
+        assert_eq!(saved_around_a_store(moment), 7, "{moment:?}");
+    }
+}
+
+#[test]
+fn canary_a_page_that_is_marked_before_its_store_is_caught() {
+    let _bug = plant("snapshot: a page is marked before its store");
+    assert_ne!(saved_around_a_store(StoreMoment::Before), 7);
 }
