@@ -5,9 +5,14 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use crate::cache_setup::{CachedDisk, DISK_BYTES, KEEPS_DIRTY, ended, longest, number, started};
-use crate::kill::kill_round_count;
-use crate::programs::ferrite;
+use crate::kill::{Seed, kill_round_count};
+use crate::programs::{client, ferrite};
 use crate::server::{Server, json, ok, refused, run, signal, wait};
+
+/// Bytes of a block of a cache.
+const BLOCK: usize = 4096;
+/// The blocks that a kill test writes to.
+const BLOCKS: u64 = 4096;
 
 /// CA5, CA15: what is dirty is on both SSDs, which wear alike, and every read gives what was written.
 #[test]
@@ -92,6 +97,67 @@ fn kill_of_the_server_under_load_loses_no_completed_write() {
         assert_eq!((number(&stat["bytes"]["lost"]), stat["ssds"][1]["state"].as_str()), (0, Some("online")), "{stat}");
         cached.assert_sound();
     }
+    cached.server().interrupt();
+}
+
+/// The blocks of the cached disk and of the disk behind it, from their starts.
+fn first_blocks(cached: &CachedDisk) -> [Vec<u8>; 2] {
+    let back = cached.path("back");
+    let count = format!("count={}", BLOCKS * BLOCK as u64 >> 20);
+    let (from, to) = (format!("if={}", cached.uri()), format!("of={}", back.display()));
+    run(client("qemu-img").args(["dd", "-f", "raw", "-O", "raw", "bs=1M", &count, &from, &to]));
+    let data_at = number(&cached.stat()["disks"][0]["data_at"]) as usize;
+    let raw = fs::read(cached.path("disk")).expect("read");
+    [fs::read(back).expect("read"), raw[data_at..][..BLOCKS as usize * BLOCK].to_vec()]
+}
+
+/// CA2, CA5: after each kill the dirty blocks are those that the disk lacks, block by block: each completed write, and
+/// perhaps the one that the kill interrupted. A clean brings them to the disk.
+#[test]
+fn kill_of_the_server_keeps_the_dirty_set_block_by_block() {
+    let mut cached = CachedDisk::new("", "", &KEEPS_DIRTY).serve();
+    let start = crate::kill::number("FERRITE_SEED", 1);
+    println!("FERRITE_SEED={start}");
+    let mut seed = Seed(start);
+    let mut expected = vec![0; BLOCKS as usize];
+    for round in 0..kill_round_count() {
+        let value = 1 + (round % 250) as u8;
+        let writes: Vec<usize> = (0..40_000).map(|_| seed.below(BLOCKS) as usize).collect();
+        let lines: String = writes.iter().map(|block| format!("write -P {value} {} 4k\n", block * BLOCK)).collect();
+        fs::write(cached.path("writes"), lines).expect("written");
+        let mut qemu = client("qemu-io");
+        qemu.args(["-f", "raw", &cached.uri()]).stdin(fs::File::open(cached.path("writes")).expect("opened"));
+        // A pipe that nothing reads would stop the writes.
+        qemu.stdout(fs::File::create(cached.path("said")).expect("made")).stderr(Stdio::null());
+        let mut qemu = qemu.spawn().expect("it starts");
+        let least = 200 + seed.below(2000);
+        cached.await_stat("writes", |stat| number(&stat["requests"]["writes"]) > least);
+        cached.server().kill();
+        qemu.wait().expect("it ends");
+        let text = fs::read_to_string(cached.path("said")).expect("read");
+        let done = text.lines().filter(|line| line.contains("wrote 4096/4096")).count();
+        assert!((200..writes.len()).contains(&done), "{done} writes were completed in round {round}");
+        writes[..done].iter().for_each(|block| expected[*block] = value);
+        cached.start();
+        let [content, raw] = first_blocks(&cached);
+        let blocks = |bytes: &[u8]| bytes.chunks(BLOCK).map(<[u8]>::to_vec).collect::<Vec<_>>();
+        let (content, raw) = (blocks(&content), blocks(&raw));
+        for (block, bytes) in content.iter().enumerate() {
+            let is_interrupted = writes[done] == block && *bytes == [value; BLOCK];
+            let is_expected = *bytes == [expected[block]; BLOCK];
+            assert!(is_expected || is_interrupted, "round {round}, block {block}: {}", bytes[0]);
+            expected[block] = bytes[0];
+        }
+        let lacking = content.iter().zip(&raw).filter(|(cached, raw)| cached != raw).count();
+        let stat = cached.stat();
+        assert_eq!(number(&stat["bytes"]["dirty"]), (lacking * BLOCK) as u64, "round {round}: {stat}");
+        assert!(raw.iter().all(|bytes| *bytes == [0; BLOCK]), "the disk got a block before the clean");
+    }
+    ok(&["cache", "clean", &cached.pool, "c"]);
+    let [content, raw] = first_blocks(&cached);
+    assert!(content == raw, "the disk behind the cache has other bytes");
+    assert_eq!(number(&cached.stat()["bytes"]["dirty"]), 0);
+    cached.assert_sound();
     cached.server().interrupt();
 }
 

@@ -156,7 +156,7 @@ impl MemoryBudget {
         self.step += 1;
         let mut rows: Vec<ShareRow<'_>> = guests.iter().map(|guest| ShareRow::new(guest, self.noted(guest))).collect();
         divide(total, &mut rows);
-        let most = (total / 16).max(1);
+        let most = if planted!("guest: a step of the budget moves all of it") { total } else { (total / 16).max(1) };
         self.ask(total, &mut rows, most);
         self.promise(total, &mut rows, most);
         self.states = rows.iter().map(|row| (row.guest.name.clone(), row.state)).collect();

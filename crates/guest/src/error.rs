@@ -40,6 +40,17 @@ impl From<GuestError> for Failure {
     }
 }
 
+impl From<GuestError> for ferrite_pool::Error {
+    fn from(error: GuestError) -> Self {
+        match error {
+            GuestError::Pool(error) => error,
+            GuestError::Medium(error) => Self::Medium(error),
+            GuestError::Refused(why) => Self::Limit(why),
+            GuestError::Damaged(what) => Self::Owner(Failure::new(FailureKind::Damaged, what)),
+        }
+    }
+}
+
 impl From<GuestError> for ferrite_memory::Error {
     fn from(error: GuestError) -> Self {
         match error {

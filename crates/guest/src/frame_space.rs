@@ -2,7 +2,7 @@
 
 use std::sync::Weak;
 
-use ferrite_memory::{Memory, Scheme, Span};
+use ferrite_memory::{Memory, Scheme, Span, planted};
 use ferrite_pool::holding::{LEASE_FIGURES, RoleSpace, TagLease};
 use ferrite_pool::layout::PAGE;
 use ferrite_pool::{Freeze, Result, Role, Stream};
@@ -174,6 +174,7 @@ impl FrameSpace {
     pub fn widen(&self, frames: u64) -> Result<()> {
         let layout = GuestLayout { frames, ..self.layout };
         let part = |role, bytes| RoleSpace { role, bytes };
+        planted!("guest: frames join before their words" => self.store.widen(&[part(Role::DATA, layout.data_bytes())])?);
         self.store.widen(&[part(Role::MAP, layout.map_bytes()), part(Role::DATA, layout.data_bytes())])?;
         *self.streams.write() = FrameStreams::of(&*self.store);
         Ok(())

@@ -10,6 +10,7 @@ mod lent_region;
 mod live_frames;
 mod mapped_program;
 mod para_crashes;
+mod para_pool_crashes;
 mod para_program;
 mod pool_guest;
 mod region_rig;

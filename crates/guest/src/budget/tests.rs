@@ -104,6 +104,12 @@ fn canary_vb4_a_minimum_that_is_asked_for_is_caught() {
     assert!(models().is_err_and(|why| why.contains("VB4")));
 }
 
+#[test]
+fn canary_vb8_a_step_that_moves_all_is_caught() {
+    let _planted = plant("guest: a step of the budget moves all of it");
+    assert!(models().is_err_and(|why| why.contains("VB8")));
+}
+
 /// A guest that storms beside one at its minimum, and one that comes back with a chunk. Returns the steps after which
 /// it has its minimum again.
 fn come_back() -> Option<u32> {

@@ -134,7 +134,7 @@ fn explored(model: Model, run: impl FnOnce(&ParaRig)) -> CrashReport {
 #[test]
 fn pv1_pv2_a_crash_keeps_what_barriers_made_durable() {
     for model in Model::ALL {
-        explored(model, epochs).assert_clean();
+        explored(model, epochs).assert_clean().assert_exhaustive();
     }
 }
 
@@ -143,7 +143,9 @@ fn pv1_pv2_a_kill_keeps_what_barriers_made_durable() {
     for model in Model::ALL {
         let rig = recorded(model, epochs);
         let options = ExploreOptions { points: Points::Widest, ..ExploreOptions::default() };
-        explore_kills(rig.world.memory(), &options, |crash| check_crash(shape(model), crash)).assert_clean();
+        explore_kills(rig.world.memory(), &options, |crash| check_crash(shape(model), crash))
+            .assert_clean()
+            .assert_exhaustive();
     }
 }
 

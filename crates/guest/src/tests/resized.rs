@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ferrite_crash::{ExploreOptions, Points, World, explore};
+use ferrite_crash::{CrashReport, ExploreOptions, Points, World, explore};
 use ferrite_disk::{Access, Disk};
 use ferrite_memory::planted::plant;
 use ferrite_pool::layout::{CHUNK, PAGE};
@@ -153,31 +153,40 @@ fn canary_vb1_a_frame_that_leaves_under_its_word_is_caught() {
     assert!(is_caught("guest: a frame leaves under its word", true));
 }
 
+/// Changes the guest to `chunks` chunks, and returns what crashes at these `points` leave.
+fn crashes_of_change(world: &World, chunks: u64, points: Points) -> CrashReport {
+    world.memory().keep_trace(true);
+    world.memory().forget_trace();
+    resized(world, chunks).expect("there is space");
+    let options = ExploreOptions { points, samples_per_point: 1, images_per_point_max: 1, ..ExploreOptions::default() };
+    let report = explore(world.memory(), &options, |crash| {
+        let crashed = crash.world();
+        crashed.memory().keep_trace(false);
+        ensure(&crashed, version);
+        match frames(&crashed).iter().sum() {
+            512 | 1024 => Ok(()),
+            other => Err(format!("{other} frames")),
+        }
+    });
+    world.memory().keep_trace(false);
+    report
+}
+
 /// VB2: a crash of a change leaves the old frames or the new ones, and every page.
 #[test]
 fn vb2_a_crash_of_a_change_keeps_every_page() {
     let world = make();
     flush(&world);
     for chunks in [2, 1] {
-        world.memory().keep_trace(true);
-        world.memory().forget_trace();
-        resized(&world, chunks).expect("there is space");
-        let options = ExploreOptions {
-            points: Points::Sampled(6),
-            samples_per_point: 1,
-            images_per_point_max: 1,
-            ..ExploreOptions::default()
-        };
-        let report = explore(world.memory(), &options, |crash| {
-            let crashed = crash.world();
-            crashed.memory().keep_trace(false);
-            ensure(&crashed, version);
-            match frames(&crashed).iter().sum() {
-                512 | 1024 => Ok(()),
-                other => Err(format!("{other} frames")),
-            }
-        });
+        let report = crashes_of_change(&world, chunks, Points::Sampled(6));
         assert!(report.failure.is_none(), "{report:?}");
-        world.memory().keep_trace(false);
     }
+}
+
+#[test]
+fn canary_vb2_frames_that_join_before_their_words_are_caught() {
+    let world = make();
+    flush(&world);
+    let _planted = plant("guest: frames join before their words");
+    crashes_of_change(&world, 2, Points::Widest).expect_failure();
 }
