@@ -7,18 +7,12 @@ use std::path::Path;
 use ferrite_guest::{GuestError, ParaRegion};
 use ferrite_memory::Span;
 use ferrite_object::Error;
-use ferrite_pool::{Error as PoolError, Failure, FailureKind};
 
 use crate::call::{OK, at, ensure_place, give, set, take, text};
 
 /// Returns `error` as an error of this library.
 fn of_guest(error: GuestError) -> Error {
-    match error {
-        GuestError::Pool(error) => Error::Pool(error),
-        GuestError::Medium(error) => Error::Pool(PoolError::Medium(error)),
-        GuestError::Refused(why) => Error::Refused(why),
-        GuestError::Damaged(what) => Error::Pool(PoolError::Owner(Failure::new(FailureKind::Damaged, what))),
-    }
+    Error::Pool(error.into())
 }
 
 export! {

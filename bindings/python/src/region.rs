@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use ferrite_guest::{GuestError, ParaRegion};
 use ferrite_memory::Span;
 use ferrite_object::Error;
-use ferrite_pool::{Error as PoolError, Failure, FailureKind};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -17,12 +16,7 @@ pub struct PyRegion(ObjectHandle<ParaRegion>);
 
 /// Returns `error` as an error of this module.
 fn of_guest(error: GuestError) -> Error {
-    match error {
-        GuestError::Pool(error) => Error::Pool(error),
-        GuestError::Medium(error) => Error::Pool(PoolError::Medium(error)),
-        GuestError::Refused(why) => Error::Refused(why),
-        GuestError::Damaged(what) => Error::Pool(PoolError::Owner(Failure::new(FailureKind::Damaged, what))),
-    }
+    Error::Pool(error.into())
 }
 
 impl PyRegion {
