@@ -110,7 +110,7 @@ impl FetchedKernel {
                 path.file_name().is_some_and(|it| it.to_string_lossy().starts_with(&format!("{name}.ko")))
             };
             if let Some(path) = found.iter().find(is_it) {
-                archive.file(&format!("/modules/{nth:02}-{name}.ko"), &fs::read(path).expect("a module"));
+                archive.file(&format!("/modules/{nth}-{name}.ko"), &fs::read(path).expect("a module"));
             }
         }
     }

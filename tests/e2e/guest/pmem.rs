@@ -14,7 +14,7 @@ const INIT: &str = include_str!("pmem.sh");
 /// Programs of the machine.
 const CLIENTS: [&str; 3] = ["mkfs.ext4", "e2fsck", "dd"];
 
-/// Kernel modules in their loading order. A missing module is built into the kernel.
+/// Kernel modules in their loading order, ten at most. A missing module is built into the kernel.
 const MODULES: [&str; 10] = [
     "virtio_ring",
     "virtio",
@@ -56,9 +56,9 @@ impl PmemMachine {
         kernel.add_modules(&mut archive, &MODULES);
         let machine = Self { folder: folder(true), kernel };
         fs::write(machine.at("initramfs"), archive.finish()).expect("written");
-        ok(&["pool", "create", &machine.at("pool"), "--size", "24M"]);
-        let disk = ["--disk", &machine.at("image")];
-        ok(&[&["guest", "create", &machine.at("pool"), "g", "--size", "64M", "--pm", "8M"], &disk[..]].concat());
+        let [pool, image] = ["pool", "image"].map(|name| machine.at(name));
+        ok(&["pool", "create", &pool, "--size", "24M"]);
+        ok(&["guest", "create", &pool, "g", "--size", "64M", "--pm", "8M", "--disk", &image]);
         Ok(machine)
     }
 

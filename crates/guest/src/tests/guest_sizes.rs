@@ -118,19 +118,17 @@ fn explore_change(size: u64, lose: Option<u64>, bug: Option<&'static str>) -> Cr
         let pool = pool_of(&world);
         assert!(open(&pool, &world).0.demote_all(&mut |_, _| true).expect("nothing fails"));
     }
-    let engine = GuestEngine::open(&pool_of(&world), "g", disk_of(&world), Box::new(DirectPlane), || 6);
-    let engine = engine.expect("it opens");
     world.memory().keep_trace(true);
     world.memory().forget_trace();
-    let changed = engine.set_size(size, lose, &mut |_, _| true);
+    let changed = set_size(&world, size, lose);
     if bug.is_none() {
         assert!(changed.expect("nothing fails"));
     }
     world.memory().mark(1);
     let options = ExploreOptions {
-        points: Points::Widest,
+        points: Points::Sampled(40),
         samples_per_point: 3,
-        images_per_point_max: 4,
+        images_per_point_max: 1,
         ..ExploreOptions::default()
     };
     explore(world.memory(), &options, |crash| {

@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use ferrite_memory::{Guard, MapOptions, Mapped, Memory, Scheme, Span, forward_memory};
 use ferrite_pool::check::{TagOwners, check_open};
+use ferrite_pool::grant::GrantId;
 use ferrite_pool::holding::{RoleSpace, TagLease, TagSpec};
 use ferrite_pool::layout::{CHUNK, PAGE, POOL_BYTES_MIN};
 use ferrite_pool::{Claim, Error, Failure, FailureKind, Format, Pool, Role, Stream, TagKind, TagLog, claim};
@@ -224,7 +225,7 @@ fn ho8_a_holder_frees_space_and_keeps_the_rest() {
     let mut content = [0; 6];
     held.memory().load(at, &mut content);
     assert_eq!(&content, b"theirs");
-    let id = owner.pool.grants().standing()[0].id + 100;
+    let id = GrantId(owner.pool.grants().standing()[0].id.0 + 100);
     let request = LeaseRequest::Narrow { name: "a".into(), id, part: part(1) };
     assert_eq!(refused(&owner, &request).kind, FailureKind::NotFound, "a grant of nobody");
     assert!(matches!(held.set_attributes([0; 64]), Err(Error::Busy(_))));
