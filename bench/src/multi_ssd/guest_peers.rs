@@ -40,6 +40,8 @@ const SIZES: SimSizes =
 const SPARE_BYTES: u64 = 1 << 20;
 /// Milliseconds that a window is expected to take.
 const WINDOW_MS: u64 = 60_000;
+/// The names of the measures in reports.
+const NAMES: [&str; 6] = ["rate", "hits", "SSD bytes", "LEBs of SSD 0", "LEBs of SSD 1", "disk requests"];
 /// The name that the whole part has in reports.
 const WHAT: &str = "guest";
 const SYSTEM: &str = include_str!("guest_system.sh");
@@ -216,7 +218,7 @@ pub fn measure(session: &mut BenchSession<'_>) -> Result<()> {
         let run = |(_, subject): (&str, &str)| run(session, &system, &case, subject);
         let figures = SUBJECTS.into_iter().map(run).collect::<Result<Vec<_>>>()?;
         let subjects: Vec<&str> = SUBJECTS.iter().map(|(name, _)| *name).collect();
-        for (measure, what) in MEASURES.iter().zip(["requests", "hits", "SSD bytes", "", "", "disk requests"]) {
+        for (measure, what) in MEASURES.iter().zip(NAMES) {
             let rows = measure.rows(&format!("{}, {what}", name(&case)), &subjects, &figures, BASELINE);
             session.report.rows.extend(rows);
         }

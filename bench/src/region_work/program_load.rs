@@ -54,7 +54,8 @@ impl ProgramLoad {
     pub fn new(shape: LoadShape, size: u64) -> Result<Self> {
         let log_end = size.saturating_sub(PAGE);
         let touched = shape.touched_bytes.unwrap_or(log_end).min(log_end);
-        let log_bytes = if shape.kind == RegionLoad::WebServer { touched / LOG_PART / PAGE * PAGE } else { 0 };
+        let has_log = shape.kind == RegionLoad::WebServer;
+        let log_bytes = if has_log { (touched / LOG_PART).next_multiple_of(shape.kind.file_bytes()) } else { 0 };
         let slot = shape.kind.file_bytes() + shape.kind.append_bytes();
         let files = touched.saturating_sub(log_bytes) / slot;
         if files == 0 {
@@ -148,9 +149,9 @@ impl ProgramLoad {
                     let file = u64::from(self.choices.draw(random));
                     self.read_part(region, file, 0, whole, figures)?;
                 }
-                let at = self.log_at + self.appended_bytes % (self.log_end - self.log_at).max(whole);
+                let at = self.log_at + self.appended_bytes % (self.log_end - self.log_at);
                 self.appended_bytes += whole;
-                self.store(region, at, whole.min(self.log_end - at), figures)
+                self.store(region, at, whole, figures)
             }
             RegionLoad::VarMail => {
                 let [created, longer, read] = [0; 3].map(|_: u64| u64::from(self.choices.draw(random)));
