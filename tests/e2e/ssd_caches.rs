@@ -103,7 +103,7 @@ fn kill_of_the_server_under_load_loses_no_completed_write() {
 /// The blocks of the cached disk and of the disk behind it, from their starts.
 fn first_blocks(cached: &CachedDisk) -> [Vec<u8>; 2] {
     let back = cached.path("back");
-    let count = format!("count={}", BLOCKS * BLOCK as u64 >> 20);
+    let count = format!("count={}", (BLOCKS * BLOCK as u64) >> 20);
     let (from, to) = (format!("if={}", cached.uri()), format!("of={}", back.display()));
     run(client("qemu-img").args(["dd", "-f", "raw", "-O", "raw", "bs=1M", &count, &from, &to]));
     let data_at = number(&cached.stat()["disks"][0]["data_at"]) as usize;
