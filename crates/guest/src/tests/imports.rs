@@ -173,7 +173,8 @@ fn is_of_one_moment(bug: Option<&'static str>) -> bool {
     let disk = open(&pool, &world);
     let write = |page: u64, byte: u8| disk.write(page * PAGE, &[byte; PAGE as usize], Access::Cached).expect("written");
     let (first, second) = (0, SIZE / PAGE - 1);
-    (write(first, 1), write(second, 1));
+    write(first, 1);
+    write(second, 1);
     let (begun, done) = (AtomicBool::new(false), AtomicBool::new(false));
     let mut found = (0, 0);
     std::thread::scope(|scope| {
@@ -181,7 +182,8 @@ fn is_of_one_moment(bug: Option<&'static str>) -> bool {
             while !begun.load(Ordering::Acquire) {
                 std::thread::yield_now();
             }
-            (write(first, 2), write(second, 2));
+            write(first, 2);
+            write(second, 2);
             done.store(true, Ordering::Release);
         });
         let mut note = |at: u64, bytes: &[u8]| {

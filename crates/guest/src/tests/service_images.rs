@@ -54,7 +54,7 @@ fn read(file: &File) -> Vec<u8> {
 
 /// Returns pages that have their `byte` of their number, except for every third one.
 fn content(byte: impl Fn(u64) -> u8) -> Vec<u8> {
-    let of = |page: u64| if page % 3 == 0 { 0 } else { byte(page) };
+    let of = |page: u64| if page.is_multiple_of(3) { 0 } else { byte(page) };
     (0..SIZE / PAGE).flat_map(|page| [of(page); PAGE as usize]).collect()
 }
 
