@@ -100,7 +100,7 @@ fn measure_case(session: &mut BenchSession<'_>, plan: &TierPlan, case: &TierCase
             Ok(Some(figures)) => all.push((name, figures)),
             Ok(None) => {}
             Err(Error::Interrupted) => return Err(Error::Interrupted),
-            // The figures of the other file systems are minutes of work: they are reported without this one's.
+            // The report keeps the other file systems, whose figures took minutes.
             Err(why) => session.left_out(&format!("{name} under {}", case.name), why),
         }
         session.step(&case.name, LOAD_MS)?;

@@ -125,7 +125,7 @@ impl ProgramLoad {
         Ok(figures)
     }
 
-    /// Returns the number of the last step that the region has; 0 if it has none.
+    /// Returns the number of the last step in the region, or 0 without steps.
     ///
     /// # Errors
     /// None; a fault waits.

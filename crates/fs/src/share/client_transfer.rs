@@ -28,7 +28,7 @@ pub(crate) struct SessionArea {
 }
 
 impl TransferAreas {
-    /// Returns an area that no session uses; `None` if there is none.
+    /// Returns an area that no session uses, or `None` if all are in use.
     pub fn allocate(&self) -> Option<Arc<SessionArea>> {
         let lowest_free = |used: u64| (used != u64::MAX).then(|| used | (used + 1));
         let used = self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, lowest_free).ok()?;
