@@ -110,6 +110,7 @@ fn is_of(mount: &MountEntry, place: &RuntimeDir) -> bool {
 }
 
 /// Unmounts the files of a killed server of `place`, whose lock the caller holds: programs that map one get errors.
+/// A server that was killed before it mounted its file has left the empty file: it goes if it is in `place`.
 pub(super) fn clear_dead(place: &RuntimeDir, notes: &mut Vec<String>) -> Result<()> {
     for mount in mounts().into_iter().filter(|mount| is_of(mount, place)) {
         let unmounting = || Error::io(format!("unmounting {}", mount.point.display()));
@@ -120,6 +121,9 @@ pub(super) fn clear_dead(place: &RuntimeDir, notes: &mut Vec<String>) -> Result<
         ferrite_fuse::unmount(&point.exact()).map_err(unmounting())?;
         point.remove();
         notes.push(format!("unmounted the dead {}", mount.point.display()));
+    }
+    if let Ok(point) = FilePoint::open(&place.file()) {
+        point.remove();
     }
     Ok(())
 }

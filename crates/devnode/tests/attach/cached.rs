@@ -301,6 +301,19 @@ fn ah1_a_killed_server_ends_and_the_next_one_clears_its_file() {
     stand.assert_clean();
 }
 
+/// AH1: a server that was killed after it made its file and before it mounted it.
+#[test]
+fn ah1_a_file_that_was_never_mounted_is_cleared() {
+    let Some(stand) = stand() else { return };
+    let place = stand.places().join("g");
+    fs::create_dir_all(&place).expect("made");
+    for name in ["lock", "file"] {
+        fs::write(place.join(name), "").expect("written");
+    }
+    clear_stale(&stand.places());
+    stand.assert_clean();
+}
+
 /// AH1: as AT2, at any point of attaching and detaching.
 #[test]
 fn ah1_killed_at_any_point_it_dies_and_is_cleared() {
