@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use ferrite_devnode::Way;
-use ferrite_disk::Disk;
+use ferrite_disk::{Access, Disk, FileDisk, FileDiskOptions};
 use ferrite_memory::Span;
 
 use crate::ram::{Asked, Fault, RamDisk};
@@ -46,6 +46,25 @@ fn fsync_waits_for_the_disks_flush() {
     let flushed = asked.iter().position(|one| *one == Asked::Flush).expect("a flush");
     let written = asked.iter().position(|one| *one == Asked::Write(Span::new(0, 4096))).expect("the write");
     assert!(written < flushed, "{asked:?}");
+    attached.detach().unwrap();
+    stand.assert_clean();
+}
+
+/// A segment of a file system's SSD is one request, although the allocator's large buffers begin within a page.
+#[test]
+fn half_a_mebibyte_is_one_request() {
+    let Some(stand) = Stand::new() else { return };
+    let disk = Arc::new(RamDisk::new(16 * MIB));
+    let mut attached = stand.attach("whole", &disk);
+    let node = FileDisk::open(attached.device(), &FileDiskOptions::default()).unwrap();
+    let bytes = vec![7; 520 << 10];
+    let page = bytes.as_ptr().align_offset(4096);
+    for offset in [0, 16] {
+        disk.asked();
+        node.write(0, &bytes[page + offset..][..512 << 10], Access::Cached).unwrap();
+        assert_eq!(disk.asked(), [Asked::Write(Span::new(0, 512 << 10))], "{offset} bytes behind a page");
+    }
+    drop(node);
     attached.detach().unwrap();
     stand.assert_clean();
 }

@@ -4,6 +4,9 @@
 use std::alloc::{self, Layout};
 use std::slice;
 
+/// Many devices take 128 pieces of memory, of a page at most, in a request. 512 KiB that begin within a page have 129.
+const PAGE: usize = 4096;
+
 /// Zeroed bytes at a multiple of some power of two.
 pub(super) struct Aligned {
     ptr: *mut u8,
@@ -14,8 +17,9 @@ pub(super) struct Aligned {
 unsafe impl Send for Aligned {}
 
 impl Aligned {
-    /// `len` bytes, at least one, aligned to `align`.
+    /// `len` bytes, at least one, aligned to `align`, and to a page if they fill one.
     pub fn new(len: usize, align: usize) -> Self {
+        let align = if len < PAGE { align } else { align.max(PAGE) };
         let layout =
             Layout::from_size_align(len.max(1), align).expect("an alignment the kernel named is a power of two");
         // SAFETY: the layout's size is not zero.
