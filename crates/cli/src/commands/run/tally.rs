@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 
+use rustix::fs::{MemfdFlags, memfd_create};
 use serde::Serialize;
 
 use crate::outcome::Outcome;
@@ -46,9 +47,7 @@ struct Unknown {
 
 impl Tally {
     pub fn new() -> io::Result<Self> {
-        let path = std::env::temp_dir().join(format!("ferrite-run-{}", std::process::id()));
-        let file = File::options().read(true).write(true).create_new(true).open(&path)?;
-        std::fs::remove_file(&path)?;
+        let file = File::from(memfd_create("ferrite: counts", MemfdFlags::CLOEXEC)?);
         file.set_len(LINES * LINE_BYTES)?;
         Ok(Self(file))
     }
