@@ -74,7 +74,9 @@ impl Newcomer {
         let path = format!("{}:/usr/sbin:/usr/bin:/sbin:/bin", self.at("bin").display());
         let home = self.at("home");
         command.args(["env", "--ignore-environment"]).arg(format!("PATH={path}"));
-        command.arg(format!("HOME={}", home.display())).args(["sh", "-c", "cd && eval \"$0\"", line]);
+        // Programs of the page make their own files there, too, whatever /tmp allows.
+        command.args(["HOME", "TMPDIR"].map(|name| format!("{name}={}", home.display())));
+        command.args(["sh", "-c", "cd && eval \"$0\"", line]);
         command
     }
 
