@@ -294,9 +294,19 @@ impl FrameSpace {
 
     /// Returns the content that the word of `frame` says, or `None` if the word is damaged.
     pub fn content(&self, frame: u32) -> Option<FrameContent> {
-        let word = self.memory().load_word(self.word_at(frame));
-        FrameContent::decode(self.layout.salt(), word)
-            .filter(|content| content.page().is_none_or(|page| page < self.layout.pages()))
+        self.content_at(self.word_at(frame))
+    }
+
+    /// Returns the content of each frame, as [`FrameSpace::content`].
+    pub fn contents(&self) -> Vec<Option<FrameContent>> {
+        let streams = self.streams.read();
+        let runs = streams.map.runs(Span::new(word_offset(0), self.layout.frames * 8));
+        runs.flat_map(|run| (run.at..run.at + run.len).step_by(8)).map(|at| self.content_at(at)).collect()
+    }
+
+    fn content_at(&self, at: u64) -> Option<FrameContent> {
+        let content = FrameContent::decode(self.layout.salt(), self.memory().load_word(at));
+        content.filter(|content| content.page().is_none_or(|page| page < self.layout.pages()))
     }
 
     /// Returns the place of the word of `frame`, for messages.

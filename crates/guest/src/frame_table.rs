@@ -60,7 +60,7 @@ impl FrameTable {
         let count = space.layout.frames as u32;
         let mut table = Self {
             frames: vec![FrameEntry::FREE; count as usize],
-            pages: HashMap::new(),
+            pages: HashMap::with_capacity(count as usize),
             free: Vec::new(),
             copies: BTreeMap::new(),
             displacements: 0,
@@ -69,20 +69,20 @@ impl FrameTable {
             end: count,
         };
         // The last one is taken first.
-        for frame in (0..count).rev() {
+        for (frame, content) in (0..count).zip(space.contents()).rev() {
             let damaged = |what: &str| {
                 GuestError::Damaged(format!(
                     "the word of frame {frame} at byte {} {what}: run `ferrite pool check`",
                     space.word_place(frame)
                 ))
             };
-            let content = space.content(frame).ok_or_else(|| damaged("is damaged"))?;
-            if content.page().is_some_and(|page| table.pages.contains_key(&page)) {
-                return Err(damaged("names a page that another frame has"));
-            }
-            match content {
+            let pages = table.pages.len();
+            match content.ok_or_else(|| damaged("is damaged"))? {
                 FrameContent::Free => table.free.push(frame),
                 content => table.set(frame, content),
+            }
+            if content.is_some_and(|content| content.page().is_some()) && table.pages.len() == pages {
+                return Err(damaged("names a page that another frame has"));
             }
         }
         Ok(table)
