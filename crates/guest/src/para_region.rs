@@ -64,8 +64,8 @@ impl ProgramBytes for TrapRegion {
         let words_at = at + head.len() as u64;
         let tail_at = words_at + words.len() as u64 * 8;
         copy_bytes(self, at, head);
-        for (at, word) in (words_at..).step_by(8).zip(words) {
-            *word = self.word(at).load(Ordering::Acquire).to_ne_bytes();
+        for (from, word) in self.words(words_at, words.len()).iter().zip(words) {
+            *word = from.load(Ordering::Acquire).to_ne_bytes();
         }
         copy_bytes(self, tail_at, tail);
     }
@@ -224,8 +224,8 @@ impl ParaRegion {
             (at..).zip(from).for_each(|(at, byte)| region.byte(at).store(*byte, Ordering::Release));
         };
         store_bytes(at, head);
-        for (at, word) in (words_at..).step_by(8).zip(words) {
-            region.word(at).store(u64::from_ne_bytes(*word), Ordering::Release);
+        for (to, word) in region.words(words_at, words.len()).iter().zip(words) {
+            to.store(u64::from_ne_bytes(*word), Ordering::Release);
         }
         store_bytes(tail_at, tail);
         Ok(())

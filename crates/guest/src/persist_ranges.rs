@@ -51,8 +51,8 @@ pub(crate) struct PersistRanges {
     size: u64,
     /// Disjoint ranges that do not touch each other: the end of each, by its first byte.
     waiting: Mutex<BTreeMap<u64, u64>>,
-    /// Held by the one barrier that copies (PV4).
-    copying: Mutex<()>,
+    /// Held by the one barrier that copies (PV4), with the bytes that it copied last.
+    copying: Mutex<Vec<u8>>,
     held: Mutex<Vec<HeldRange>>,
     /// Signalled when a lock ends.
     released: Condvar,
@@ -130,10 +130,12 @@ impl PersistRanges {
         if self.held.lock().iter().any(|held| held.holder == here) {
             return Err(GuestError::Refused("a barrier of a thread that holds a lock: unlock first".into()));
         }
-        let _one = (!planted!("guest: a barrier does not wait for another")).then(|| self.copying.lock());
+        let mut one = (!planted!("guest: a barrier does not wait for another")).then(|| self.copying.lock());
+        let mut alone = Vec::new();
+        let bytes = one.as_deref_mut().unwrap_or(&mut alone);
         let ranges = mem::take(&mut *self.waiting.lock());
         let spans = ranges.iter().map(|(at, end)| Span::new(*at, end - at));
-        let copied = spans.clone().try_for_each(|span| self.copy(span, engine, program));
+        let copied = spans.clone().try_for_each(|span| self.copy(span, engine, program, bytes));
         let is_durable = copied.and_then(|()| match planted!("guest: a barrier does not flush") {
             true => Ok(()),
             false => engine.flush(),
@@ -144,10 +146,9 @@ impl PersistRanges {
         is_durable
     }
 
-    /// Copies `span` while no thread has locked a part of it (PV5).
-    fn copy(&self, span: Span, engine: &GuestEngine, program: &dyn ProgramBytes) -> Result<()> {
+    /// Copies `span` by way of `bytes` while no thread has locked a part of it (PV5).
+    fn copy(&self, span: Span, engine: &GuestEngine, program: &dyn ProgramBytes, bytes: &mut Vec<u8>) -> Result<()> {
         let _locked = (!planted!("guest: locked bytes are copied")).then(|| self.lock(span)).transpose()?;
-        let mut bytes = Vec::new();
         let mut at = span.at;
         while at < end_of(span) {
             let first = at / PAGE;
@@ -164,8 +165,8 @@ impl PersistRanges {
                 (from, end) = (first * PAGE, (last + 1) * PAGE);
             }
             bytes.resize((end - from) as usize, 0);
-            program.copy_out(from, &mut bytes);
-            engine.write(from, &bytes)?;
+            program.copy_out(from, bytes);
+            engine.write(from, bytes)?;
             at = end;
         }
         Ok(())

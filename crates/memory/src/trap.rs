@@ -178,6 +178,17 @@ impl TrapRegion {
         unsafe { AtomicU64::from_ptr(self.base().wrapping_add(at as usize).cast()) }
     }
 
+    /// Returns `count` aligned words from byte `at` of the region on. An access waits while its page faults.
+    pub fn words(&self, at: u64, count: usize) -> &[AtomicU64] {
+        if count == 0 {
+            return &[];
+        }
+        let span = Span::new(at, count as u64 * 8);
+        assert!(at.is_multiple_of(8) && span.fits(self.size()), "words of the region");
+        // SAFETY: aligned words within the region, which is mapped as long as this lives; atomics may race.
+        unsafe { std::slice::from_raw_parts(self.base().wrapping_add(at as usize).cast(), count) }
+    }
+
     /// Returns byte `at` of the region. An access waits while its page faults.
     pub fn byte(&self, at: u64) -> &AtomicU8 {
         assert!(at < self.size(), "a byte of the region");
