@@ -147,6 +147,9 @@ fn an_older_copy_of_an_ssd_gives_no_wrong_byte() {
     run(&mut cached.writing("256M", "24M", 2));
     cached.server().interrupt();
     fs::rename(cached.path("copy"), cached.path("s1")).expect("renamed");
+    let server = Server::of(ferrite().args(["disk", "serve", &cached.pool, "c"]), cached.pool.as_ref(), "online");
+    assert!(server.lines.iter().any(|line| line.contains("1 of 2 SSDs online")), "{:?}", server.lines);
+    server.interrupt();
     cached.start();
     let stat = cached.stat();
     let why = stat["ssds"][1]["why"].as_str();

@@ -109,12 +109,12 @@ impl Announcement {
         super::print_line(json, self, show)
     }
 
-    /// Returns the address of each disk, one per line.
+    /// Returns the address of each disk and the state of each cache, one per line.
     pub fn show_uris(&self) -> String {
         let line = |name: &str, uri: &String| format!("{name} is served at {uri}\n");
         let uris = self.disks.iter().flat_map(|disk| disk.uris.iter().map(|uri| line(&disk.name, uri)));
         let held_back = self.held_back.then(|| format!("{HELD_BACK}\n"));
-        uris.chain(held_back).collect()
+        uris.chain(self.caches.iter().map(show_line)).chain(held_back).collect()
     }
 
     /// Returns the whole announcement, and the next command to try.

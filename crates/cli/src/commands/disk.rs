@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, Subcommand};
 use ferrite_block::StageCount;
 use ferrite_block::StageTotals;
+use ferrite_cache::{CacheReport, CacheRequest};
 use ferrite_daemon::disks::AttachReport;
 use ferrite_daemon::disks::DiskReport;
 use ferrite_daemon::disks::DiskRequest;
@@ -277,7 +278,10 @@ impl Serve {
         let disk =
             AnnouncedDisk { name: name.clone(), uris: nbd_addresses.uris(name, tcp), ..AnnouncedDisk::default() };
         let pool = PoolReport { owner_pid: command_pool.owner_pid(), ..command_pool.ask(PoolRequest::Info, None)? };
-        Announcement::of(&pool, has_volatile_cache, vec![disk]).print(self.json, Announcement::show_uris)
+        let caches: Vec<CacheReport> = command_pool.ask(CacheRequest::List, None)?;
+        let caches = caches.into_iter().filter(|cache| cache.disks.contains(name)).collect();
+        let all = Announcement { caches, ..Announcement::of(&pool, has_volatile_cache, vec![disk]) };
+        all.print(self.json, Announcement::show_uris)
     }
 }
 
