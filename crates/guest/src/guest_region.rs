@@ -12,7 +12,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use ferrite_disk::Disk;
-use ferrite_memory::{RegionPlace, Span, TrapFault, TrapRegion};
+use ferrite_memory::{RegionPlace, Span, TrapFault, TrapRegion, planted};
 use ferrite_owner::machine;
 use ferrite_pool::Pool;
 use ferrite_pool::holding::TagLease;
@@ -136,6 +136,7 @@ impl RegionFaults {
         while let Ok(Some(fault)) = region.next_fault() {
             if let Some(faults) = faults.upgrade() {
                 faults.answer(fault);
+                planted!("guest: an access was answered" => ());
             }
         }
     }
@@ -200,9 +201,9 @@ impl Drop for AbortIfPanicking {
 /// While this lives the guest has no other user. Buffers of direct I/O do not belong into the region: the kernel may store
 /// into their frames after the pages left (TR2).
 pub struct GuestRegion {
-    // Ended in this order: a batch waits for the thread that answers (VP7).
     follows: JoinAtEnd,
     batches: JoinAtEnd,
+    // Dropped in this order: the end of the region ends the thread that answers.
     faults: Arc<RegionFaults>,
     _answers: JoinAtEnd,
 }
@@ -297,5 +298,12 @@ impl Drop for GuestRegion {
         self.faults.waiting.lock().is_stopped = true;
         self.faults.changed.notify_all();
         self.faults.stopped.notify_all();
+        // A batch waits for the thread that answers (VP7).
+        self.follows = JoinAtEnd::default();
+        self.batches = JoinAtEnd::default();
+        // The thread that answers wakes an access before it has left the engine, and must not be its last user.
+        while Arc::strong_count(&self.faults) > 1 {
+            std::thread::yield_now();
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use ferrite_disk::{Disk, FileDisk, FileDiskOptions};
 use ferrite_memory::Guard;
-use ferrite_memory::planted::plant;
+use ferrite_memory::planted::{plant, plant_in_process_with};
 use ferrite_owner::services::PoolRequest;
 use ferrite_owner::{PoolAccess, PoolOwner, ServiceRegistry, ServiceRequest};
 use ferrite_pool::disk_stamp::DISK_STAMP_BYTES;
@@ -211,6 +211,11 @@ fn canary_vg2_a_lease_that_ends_with_its_owner_is_caught() {
 
 #[test]
 fn canary_vg3_a_grant_that_stays_is_caught() {
+    // The bug is planted in this thread: the thread that answers accesses is late, and still not the last user.
+    let _late = plant_in_process_with("guest: an access was answered", || {
+        std::thread::sleep(Duration::from_millis(2));
+        false
+    });
     assert!(!has_regions() || outlive(Some("owner: only the lender ends a grant")).is_err());
 }
 
