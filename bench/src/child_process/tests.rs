@@ -62,7 +62,8 @@ fn a_process_that_ends_while_it_is_waited_for_is_an_error_with_what_it_said() {
 
 #[test]
 fn a_process_that_is_never_ready_is_an_error() {
-    let mut process = ChildProcess::start("server", &mut shell("sleep 100"), ProcessEnding::Kill).expect("it starts");
+    let mut process =
+        ChildProcess::start("server", &mut shell("exec sleep 100"), ProcessEnding::Kill).expect("it starts");
     let error = process.wait_for(Duration::ZERO, Duration::from_millis(1), || Ok(None::<()>)).expect_err("it is not");
     assert_eq!(error.to_string(), "server: it did not answer within 0 s");
     let broken = || Err::<Option<()>, _>(Error::Server { who: "the client".into(), what: "is broken".into() });
