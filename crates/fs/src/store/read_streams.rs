@@ -7,8 +7,11 @@ use parking_lot::Mutex;
 
 use crate::Ino;
 
-/// Bytes that are read ahead of a stream: two segments.
-const AHEAD_BYTES: u64 = 1 << 20;
+/// Bytes that are read ahead of a stream, and of one that was not read ahead of before.
+const AHEAD_BYTES: u64 = 2 << 20;
+const FIRST_BYTES: u64 = AHEAD_BYTES / 2;
+/// Bytes that are read ahead at once, at least: a segment.
+const PART_BYTES: u64 = 512 << 10;
 /// Streams that are known at a time.
 const STREAMS_MAX: usize = 16;
 
@@ -27,16 +30,19 @@ struct ReadStream {
 
 impl ReadStreams {
     /// Notes a read of the bytes `range` of `ino`. Returns the bytes to read ahead, if the read continues an earlier one
-    /// and half of what was read ahead has been used.
+    /// and a segment of what was read ahead has been used.
     pub fn note(&self, ino: Ino, range: Range<u64>) -> Option<Range<u64>> {
         let mut streams = self.0.lock();
         let known = streams.iter().position(|stream| (stream.ino, stream.end) == (ino, range.start));
         let known = known.and_then(|index| streams.remove(index));
         let (ahead, target) = match &known {
-            Some(stream) => (stream.ahead.max(range.end), range.end.saturating_add(AHEAD_BYTES)),
+            Some(stream) => {
+                let bytes = if stream.ahead > stream.end { AHEAD_BYTES } else { FIRST_BYTES };
+                (stream.ahead.max(range.end), range.end.saturating_add(bytes))
+            }
             None => (range.end, range.end),
         };
-        let wanted = Some(ahead..target).filter(|wanted| wanted.end.saturating_sub(wanted.start) >= AHEAD_BYTES / 2);
+        let wanted = Some(ahead..target).filter(|wanted| wanted.end.saturating_sub(wanted.start) >= PART_BYTES);
         if streams.len() == STREAMS_MAX {
             streams.pop_front();
         }
@@ -62,14 +68,19 @@ mod tests {
         assert_eq!(streams.note(other, 128 * KIB..256 * KIB), None, "another file");
         assert_eq!(streams.note(one, 5120 * KIB..5248 * KIB), None, "another place");
         assert_eq!(streams.note(one, 128 * KIB..256 * KIB), Some(256 * KIB..1280 * KIB));
-        for part in 2..5 {
-            assert_eq!(streams.note(one, part * 128 * KIB..(part + 1) * 128 * KIB), None, "less than half is used");
+        assert_eq!(streams.note(one, 256 * KIB..384 * KIB), Some(1280 * KIB..2432 * KIB), "twice as many");
+        for part in 3..6 {
+            assert_eq!(
+                streams.note(one, part * 128 * KIB..(part + 1) * 128 * KIB),
+                None,
+                "less than a segment is used"
+            );
         }
-        assert_eq!(streams.note(one, 640 * KIB..768 * KIB), Some(1280 * KIB..1792 * KIB));
+        assert_eq!(streams.note(one, 768 * KIB..896 * KIB), Some(2432 * KIB..2944 * KIB));
         for number in 0..STREAMS_MAX as u64 {
             streams.note(Ino(10 + number), 0..1);
         }
-        assert_eq!(streams.note(one, 768 * KIB..896 * KIB), None, "forgotten");
+        assert_eq!(streams.note(one, 896 * KIB..1024 * KIB), None, "forgotten");
         assert_eq!(streams.note(one, 0..u64::MAX), None, "no place behind it");
         assert_eq!(streams.note(one, u64::MAX..u64::MAX), None);
     }
