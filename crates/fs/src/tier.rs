@@ -47,7 +47,7 @@
 //! - TI22. A backup that copies SSDs has a hold. The freeze of the pool takes it: the stamps and the segments that words
 //!   name at that moment belong to the image. No held segment is written or trimmed until the hold ends, and no SSD leaves.
 //! - TI23. A page that is read ahead is read once: a reader that wants it waits. If the read fails, that is forgotten, and
-//!   the reader reads the page itself. The thread that reads ahead ends before the store does.
+//!   the reader reads the page itself. The threads that read ahead end before the store does.
 
 pub(crate) mod clean_segments;
 pub(crate) mod destage;

@@ -13,7 +13,7 @@ use crate::format::segment::SEGMENT_BLOCKS;
 use crate::format::word::AwayPage;
 use crate::store::slots::SlotStore;
 
-/// The threads.
+/// Threads that read ahead.
 const THREADS: usize = 2;
 /// Requests that wait for a thread at most. A stream whose request finds no room is read by its reader.
 const REQUESTS_MAX: usize = 4;
@@ -47,8 +47,8 @@ struct AheadThreads {
 pub(crate) struct ReadAhead(Mutex<Option<AheadThreads>>);
 
 impl ReadAhead {
-    /// Has the threads read those of `pages` that are neither kept nor being read, a segment's worth at a time. Readers of
-    /// them wait for the threads.
+    /// Has the threads read `pages`, at most as many as a segment has at a time, without pages that are kept or being read.
+    /// Readers of these pages wait for the threads.
     pub fn request(&self, slots: &Arc<SlotStore>, pages: Vec<AwayPage>) {
         let pages = slots.fetched.begin_ahead(pages);
         if pages.is_empty() {

@@ -6,12 +6,12 @@ use std::ops::Range;
 use parking_lot::Mutex;
 
 use crate::Ino;
+use crate::format::segment::SEGMENT_BYTES;
 
-/// Bytes that are read ahead of a stream, and of one that was not read ahead of before.
+/// Bytes that are read ahead of a stream.
 const AHEAD_BYTES: u64 = 2 << 20;
+/// Bytes that are read ahead of a stream the first time.
 const FIRST_BYTES: u64 = AHEAD_BYTES / 2;
-/// Bytes that are read ahead at once, at least: a segment.
-const PART_BYTES: u64 = 512 << 10;
 /// Streams that are known at a time.
 const STREAMS_MAX: usize = 16;
 
@@ -42,7 +42,7 @@ impl ReadStreams {
             }
             None => (range.end, range.end),
         };
-        let wanted = Some(ahead..target).filter(|wanted| wanted.end.saturating_sub(wanted.start) >= PART_BYTES);
+        let wanted = Some(ahead..target).filter(|wanted| wanted.end.saturating_sub(wanted.start) >= SEGMENT_BYTES);
         if streams.len() == STREAMS_MAX {
             streams.pop_front();
         }
