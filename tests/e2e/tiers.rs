@@ -35,13 +35,12 @@ impl TieredPlace {
         }
         let folder = folder(true);
         let [pool, ssd, at] = ["pool", "ssd", "mnt"].map(|name| folder.path().join(name));
-        File::create(&ssd).and_then(|file| file.set_len(SSD_BYTES)).expect("made");
         Some(Self { _folder: folder, pool, ssd, at })
     }
 
     fn start(&self) -> Server {
-        let [ssd, at] = [&self.ssd, &self.at].map(|path| path.to_str().expect("text"));
-        Server::start(&self.pool, &["--size", POOL, "--no-disk", "--no-attach", "--mount", at, "--ssd", ssd])
+        let (at, ssd) = (self.at.to_str().expect("text"), format!("{}={SSD_BYTES}", self.ssd.display()));
+        Server::start(&self.pool, &["--size", POOL, "--no-disk", "--no-attach", "--mount", at, "--ssd", &ssd])
     }
 
     fn stat(&self) -> Value {
@@ -187,6 +186,36 @@ fn an_ssd_that_is_missing_or_older_is_refused_in_words() {
     place.start().interrupt();
 }
 
+/// `up` makes the files of its SSDs, gives an older file system those that it lacks, and leaves no file if it cannot serve.
+#[test]
+fn up_makes_the_ssds_that_are_missing() {
+    let Some(place) = TieredPlace::new() else { return };
+    let [pool, at, ssd] = [&place.pool, &place.at, &place.ssd].map(|path| path.to_str().expect("text"));
+    let up = |ssds: &[&str]| {
+        let mut all = vec!["--size", POOL, "--no-disk", "--no-attach", "--mount", at];
+        ssds.iter().for_each(|ssd| all.extend(["--ssd", ssd]));
+        all.into_iter().map(String::from).collect::<Vec<_>>()
+    };
+    let refused_up =
+        |ssd: &str, more: &[&str]| refused(ferrite().args(["up", "--pool", pool]).args(up(&[ssd])).args(more), 1);
+    let why = refused_up(ssd, &[]);
+    assert!(why.contains("ssd=SIZE makes one of that size"), "{why}");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("bound").to_string();
+    let why = refused_up(&format!("{ssd}=64M"), &["--metrics", &address]);
+    assert!(why.contains("serving metrics"), "{why}");
+    assert!(!place.ssd.exists() && !place.pool.exists(), "the new files stay behind a failure");
+    let [first, second] = [format!("{ssd}=64M"), format!("{ssd}.second=64M")];
+    let listed = || json(&["fs", "tier", "list", at]).as_array().map(Vec::len);
+    for (ssds, count) in [(&[&*first][..], 1), (&[&first, &second], 2), (&[&second, &first], 2), (&[], 2)] {
+        let all = up(ssds);
+        let server = Server::start(&place.pool, &all.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(listed(), Some(count), "{ssds:?}");
+        server.interrupt();
+    }
+    assert_sound(&place.pool);
+}
+
 /// SSDs that may hold data are refused with the number that uses them; a drain is told; what has no tier says so.
 #[test]
 fn ssds_are_given_to_a_file_system_that_is_not_mounted() {
@@ -195,7 +224,8 @@ fn ssds_are_given_to_a_file_system_that_is_not_mounted() {
     let [ssd, at] = [&place.ssd, &place.at].map(|path| path.to_str().expect("text"));
     ok(&["pool", "create", pool, "--size", POOL]);
     ok(&["fs", "create", pool, "f"]);
-    OpenOptions::new().write(true).open(ssd).and_then(|file| file.write_all_at(b"data", 600_000)).expect("written");
+    let file = File::create(ssd).expect("made");
+    file.set_len(SSD_BYTES).and_then(|()| file.write_all_at(b"data", 600_000)).expect("written");
     let why = refused(ferrite().args(["fs", "tier", "add", pool, "f", "--ssd", ssd]), 1);
     assert!(why.contains(&format!("--lose {SSD_BYTES}")), "{why}");
     ok(&["fs", "tier", "add", pool, "f", "--ssd", ssd, "--lose", &SSD_BYTES.to_string()]);

@@ -13,6 +13,7 @@ pub mod guest;
 mod image;
 pub mod man;
 pub mod metrics;
+mod new_ssd;
 pub mod pool;
 pub mod run;
 pub mod sim;

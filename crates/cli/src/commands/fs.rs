@@ -5,7 +5,6 @@ mod tier;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use ferrite_cache::MemberAddress;
 use ferrite_daemon::filesystems::{FsReport, FsRequest, Mounting, Which};
 use ferrite_daemon::mounts;
 use ferrite_fs::DataMode;
@@ -13,6 +12,7 @@ use ferrite_owner::paths::in_line;
 use ferrite_pool::layout::CHUNK;
 use serde_json::Value;
 
+use super::new_ssd::{NewSsd, new_ssd, with_files};
 use super::{WholePool, print, print_line, upkeep};
 use crate::command_pool::{self, CommandPool};
 use crate::host::absolute;
@@ -100,9 +100,10 @@ pub struct Create {
     /// Move files of at least this size to pages of 2 MiB, in the background: random reads get faster. `never` for none
     #[arg(long, value_name = "SIZE", default_value = "8M", value_parser = threshold)]
     super_threshold: Threshold,
-    /// An SSD that cold pages go to; repeatable, up to 8. A file, a block device or an NBD export. Its content is lost
-    #[arg(long, value_name = "SSD", value_parser = super::cache::member)]
-    ssd: Vec<MemberAddress>,
+    /// An SSD that cold pages go to; repeatable, up to 8. A file, which is made if it is missing and has a SIZE, a block
+    /// device or an NBD export. Its content is lost
+    #[arg(long, value_name = "SSD[=SIZE]", value_parser = new_ssd)]
+    ssd: Vec<NewSsd>,
     /// Use SSDs that may hold data: the bytes that they have, which are lost
     #[arg(long, value_name = "BYTES", value_parser = size::parse)]
     lose: Option<u64>,
@@ -207,8 +208,10 @@ impl Fs {
         match self {
             Self::Create(Create { fs: InPool { pool, words: FsName { name } }, super_threshold, ssd, lose, json }) => {
                 let super_threshold_bytes = super_threshold.0;
-                let request = FsRequest::Create { name, super_threshold_bytes, ssds: ssd, lose };
-                let made: FsReport = command_pool::ask(&pool.path()?, request, None)?;
+                let pool = pool.path()?;
+                let made: FsReport = with_files(&ssd, |ssds| {
+                    command_pool::ask(&pool, FsRequest::Create { name, super_threshold_bytes, ssds, lose }, None)
+                })?;
                 print(json, &made, show)
             }
             Self::List(WholePool { at, json }) => {

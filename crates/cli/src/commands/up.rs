@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use ferrite_cache::{CacheReport, CacheState, MemberAddress};
+use ferrite_cache::{CacheReport, CacheState};
 use ferrite_daemon::disks::{Serving, attach_directory};
 use ferrite_daemon::filesystems::names;
 use ferrite_daemon::lacks;
@@ -26,6 +26,7 @@ use self::keep::KeepArguments;
 use super::announce::{AnnouncedDisk, AnnouncedFs, Announcement};
 use super::aside::{self, Aside};
 use super::fs::{MountArguments, awaited};
+use super::new_ssd::{NewSsd, new_ssd, with_files};
 use crate::command_pool::{self, CommandPool, Images};
 use crate::host::{self, absolute};
 use crate::how::How;
@@ -70,10 +71,14 @@ pub struct Up {
     /// Mount no file system
     #[arg(long, conflicts_with_all = ["cached", "data", "allow_other", "suid", "dev", "reserve"])]
     no_mount: bool,
-    /// An SSD that cold pages of the file system go to, if that is made; repeatable, up to 8. A file, a block device or
-    /// an NBD export. Its content is lost. Started again, the file system finds its SSDs by itself
-    #[arg(long, value_name = "SSD", value_parser = super::cache::member, conflicts_with = "no_mount")]
-    ssd: Vec<MemberAddress>,
+    /// An SSD that cold pages of the file system go to; repeatable, up to 8. A file, which is made if it is missing and
+    /// has a SIZE, a block device or an NBD export. Its content is lost if the file system does not have it yet. Started
+    /// again, the file system finds its SSDs by itself
+    #[arg(long, value_name = "SSD[=SIZE]", value_parser = new_ssd, conflicts_with = "no_mount")]
+    ssd: Vec<NewSsd>,
+    /// Use SSDs that may hold data: the bytes that they have, which are lost
+    #[arg(long, value_name = "BYTES", value_parser = size::parse, requires = "ssd", hide_short_help = true)]
+    lose: Option<u64>,
     #[command(flatten)]
     how_mounted: MountArguments,
     /// Write a backup here when the power fails (SIGPWR, which a UPS sends), and go on serving
@@ -216,12 +221,14 @@ impl Up {
         let serving = self.how.serving()?;
         // A killed owner of the same pool may have left nodes.
         let mut cleared = attach::clear_stale(&attach_directory(owner.pool().superblock().uuid));
+        let new_files: Vec<&Path> = self.ssd.iter().filter_map(NewSsd::missing_file).collect();
         let mut opened = self.open_all(owner, &serving, &mut cleared);
         if opened.is_err() && is_new {
             // No client has seen the new pool yet. If it stayed, the next `up` would treat it as a pool in use,
             // whatever its options.
             let removed = fs::remove_file(owner.lock().path()).map_err(Failure::from);
             opened = and_then_cleared(opened, removed);
+            new_files.into_iter().for_each(|path| _ = fs::remove_file(path));
         }
         let Opened { caches, file_system, disks, metrics } = opened?;
         mount_notes::remark_left(owner.lock().path(), file_system.as_ref().and_then(|fs| fs.mounted_on.as_deref()));
@@ -294,20 +301,21 @@ impl Up {
         let was_dead = mounts::clear(&point).map_err(|error| format!("mounting on {}: {error}", in_line(&point)))?;
         cleared.extend(was_dead.then(|| mounts::cleared(&point)));
         let mounting = self.how_mounted.mounting(&point, self.how.serving()?.read_only)?;
-        if !names(owner.pool()).iter().any(|name| name == FILES) {
+        let is_new = !names(owner.pool()).iter().any(|name| name == FILES);
+        if is_new {
             // The place is checked before the file system uses any space.
             if lacks::to_mount().is_empty() {
                 filesystems(owner).ensure_place(&point)?;
             }
             let made = filesystems(owner).create(FILES, Some(ferrite_fs::SUPER_THRESHOLD_BYTES));
             made.map_err(|why| format!("making a file system in the pool (--no-mount serves it without one): {why}"))?;
-            if !self.ssd.is_empty()
-                && let Err(why) = filesystems(owner).add_ssds(FILES, &self.ssd, None)
-            {
+        }
+        if let Err(why) = self.add_ssds(owner) {
+            if is_new {
                 // The file system is empty.
                 let _ = filesystems(owner).remove(FILES);
-                return Err(why.into());
             }
+            return Err(why);
         }
         let hides = mounts::would_hide(&point);
         if hides && self.mount.is_none() {
@@ -319,6 +327,20 @@ impl Up {
             mount_notes::remark_hidden(&point);
         }
         Ok(point)
+    }
+
+    /// Gives the file system, which is not mounted, the SSDs that it does not have.
+    fn add_ssds(&self, owner: &PoolOwner) -> Outcome {
+        if self.ssd.is_empty() {
+            return Ok(());
+        }
+        let present = filesystems(owner).ssd_addresses(FILES)?;
+        let added: Vec<NewSsd> =
+            self.ssd.iter().filter(|ssd| !present.iter().any(|it| it == ssd.address())).cloned().collect();
+        if added.is_empty() {
+            return Ok(());
+        }
+        with_files(&added, |ssds| Ok(filesystems(owner).add_ssds(FILES, &ssds, self.lose)?))
     }
 
     /// Returns the disk with its node, or with the reason why the node is missing.

@@ -93,10 +93,20 @@ impl Filesystems {
             return Ok(fs.tier_upkeep().add_ssds(&ssds, lose, nonce)?);
         }
         // While the lock is held, it is not mounted.
-        match self.open(name, None, true)?.tier() {
-            Some(_) => Ok(self.open(name, None, false)?.tier_upkeep().add_ssds(&ssds, lose, nonce)?),
-            None => Ok(FileSystem::add_tier(&self.pool, name, &ssds, lose, nonce)?),
+        let has_tier = self.open(name, None, true)?.tier().is_some();
+        match has_tier {
+            true => Ok(self.open(name, None, false)?.tier_upkeep().add_ssds(&ssds, lose, nonce)?),
+            false => Ok(FileSystem::add_tier(&self.pool, name, &ssds, lose, nonce)?),
         }
+    }
+
+    /// Returns the addresses of the SSDs of the file system `name`.
+    ///
+    /// # Errors
+    /// The failure of opening the file system, if it is not mounted.
+    pub fn ssd_addresses(&self, name: &str) -> Result<Vec<String>, Failure> {
+        let tier = self.opened(name)?.tier();
+        Ok(tier.into_iter().flat_map(|tier| tier.ssds).map(|ssd| ssd.address).collect())
     }
 
     /// Destages all content of the mounted file system `name` that may leave the pool.

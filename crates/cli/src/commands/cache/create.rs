@@ -12,6 +12,7 @@ use ferrite_owner::paths::quoted;
 use super::settings::SettingArguments;
 use super::{CacheName, shown};
 use crate::command_pool;
+use crate::commands::new_ssd::{NewSsd, new_ssd, with_files};
 use crate::commands::print;
 use crate::outcome::{Failure, Outcome};
 use crate::pool_argument::InPool;
@@ -25,9 +26,10 @@ pub struct Create {
     /// name for each. A file, a block device or an NBD export
     #[arg(long, required = true, value_name = "[NAME=]DISK", value_parser = named_disk)]
     disk: Vec<(Option<String>, MemberAddress)>,
-    /// An SSD; repeatable, up to 15. Its content is lost
-    #[arg(long, required = true, value_name = "SSD", value_parser = member)]
-    ssd: Vec<MemberAddress>,
+    /// An SSD; repeatable, up to 15. A file, which is made if it is missing and has a SIZE, a block device or an NBD
+    /// export. Its content is lost
+    #[arg(long, required = true, value_name = "SSD[=SIZE]", value_parser = new_ssd)]
+    ssd: Vec<NewSsd>,
     /// Where the stamp of a disk goes, which keeps it from being used by mistake: its first MiB (head), for a disk
     /// without data, its last MiB (tail), or nowhere (none); tail and none keep the data of the disk in place
     #[arg(long, value_name = "PLACE", default_value = "head", value_parser = stamp_values())]
@@ -59,9 +61,11 @@ impl Create {
         let disks = self.disk.into_iter().map(|(export, at)| NewCacheDisk { export, at, stamp }).collect();
         let settings = self.settings.change();
         let (leb_bytes, buffer_bytes, lose) = (self.leb, self.buffer, self.lose);
-        let request = CacheRequest::Create { name, disks, ssds: self.ssd, settings, leb_bytes, buffer_bytes, lose };
         let pool = pool.path()?;
-        let made: CreatedCache = command_pool::ask(&pool, request, None)?;
+        let made: CreatedCache = with_files(&self.ssd, |ssds| {
+            let request = CacheRequest::Create { name, disks, ssds, settings, leb_bytes, buffer_bytes, lose };
+            command_pool::ask(&pool, request, None)
+        })?;
         print(self.json, &made, |made| {
             let notes: String = made.notes.iter().map(|note| format!("  note: {note}\n")).collect();
             let disk = made.report.disks.first().map_or("", String::as_str);

@@ -7,9 +7,10 @@ use ferrite_cache::{
 };
 
 use super::CacheName;
-use super::create::{member, named_disk, stamp_values};
+use super::create::{named_disk, stamp_values};
 use super::shown::{show_disk, show_line, show_ssd};
 use crate::command_pool;
+use crate::commands::new_ssd::{NewSsd, new_ssd, with_files};
 use crate::commands::print;
 use crate::outcome::{Failure, Outcome};
 use crate::pool_argument::InPool;
@@ -19,9 +20,9 @@ use crate::size;
 pub struct NewSsdWords {
     /// The cache
     name: String,
-    /// The SSD: a file, a block device or an NBD export
-    #[arg(value_parser = member)]
-    ssd: MemberAddress,
+    /// The SSD: a file, which is made if it is missing and has a SIZE, a block device or an NBD export
+    #[arg(value_name = "SSD[=SIZE]", value_parser = new_ssd)]
+    ssd: NewSsd,
 }
 
 #[derive(Args)]
@@ -139,7 +140,10 @@ pub struct Forget {
 impl AddSsd {
     pub fn run(self) -> Outcome {
         let Self { cache: InPool { pool, words: NewSsdWords { name, ssd } }, lose, json } = self;
-        let added: SsdStats = command_pool::ask(&pool.path()?, CacheRequest::AddSsd { name, ssd, lose }, None)?;
+        let pool = pool.path()?;
+        let added: SsdStats = with_files(&[ssd], |mut ssds| {
+            command_pool::ask(&pool, CacheRequest::AddSsd { name, ssd: ssds.remove(0), lose }, None)
+        })?;
         print(json, &added, show_ssd)
     }
 }

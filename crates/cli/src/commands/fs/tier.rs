@@ -15,6 +15,7 @@ use serde::de::DeserializeOwned;
 
 use super::{FsPlace, located, show as show_fs};
 use crate::command_pool;
+use crate::commands::new_ssd::{NewSsd, new_ssd, with_files};
 use crate::commands::print;
 use crate::outcome::{Failure, Outcome};
 use crate::pool_argument::InPool;
@@ -60,9 +61,10 @@ pub enum Tier {
 pub struct Add {
     #[command(flatten)]
     fs: InPool<FsPlace>,
-    /// An SSD; repeatable, up to 8. A file, a block device or an NBD export. Its content is lost
-    #[arg(long, required = true, value_name = "SSD", value_parser = crate::commands::cache::member)]
-    ssd: Vec<MemberAddress>,
+    /// An SSD; repeatable, up to 8. A file, which is made if it is missing and has a SIZE, a block device or an NBD
+    /// export. Its content is lost
+    #[arg(long, required = true, value_name = "SSD[=SIZE]", value_parser = new_ssd)]
+    ssd: Vec<NewSsd>,
     /// Use SSDs that may hold data: the bytes that they have, which are lost
     #[arg(long, value_name = "BYTES", value_parser = size::parse)]
     lose: Option<u64>,
@@ -166,8 +168,8 @@ impl Tier {
         match self {
             Self::Add(Add { fs, ssd, lose, json }) => {
                 let (pool, which) = located(&fs)?;
-                let request = FsRequest::AddSsds { which, ssds: ssd, lose };
-                let made: FsReport = command_pool::ask(&pool, request, None)?;
+                let made: FsReport =
+                    with_files(&ssd, |ssds| command_pool::ask(&pool, FsRequest::AddSsds { which, ssds, lose }, None))?;
                 print(json, &made, show_fs)
             }
             Self::Adopt(Adopt { at: TieredFs { fs, json }, lose }) => {
