@@ -16,6 +16,9 @@ pub(super) trait FrameSource {
 
     /// Returns the bytes of the image, when all of it was read.
     fn bytes(&self) -> u64;
+
+    /// Keeps the memory of `frames` for later ones: new memory costs as much as to read into it.
+    fn reuse(&mut self, _frames: Vec<ImageFrame>) {}
 }
 
 impl FrameSource for ImageReader<'_> {
@@ -29,5 +32,9 @@ impl FrameSource for ImageReader<'_> {
 
     fn bytes(&self) -> u64 {
         self.at
+    }
+
+    fn reuse(&mut self, frames: Vec<ImageFrame>) {
+        self.spare.extend(frames.into_iter().map(|frame| frame.content));
     }
 }

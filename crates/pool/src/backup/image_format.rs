@@ -186,6 +186,8 @@ pub(crate) struct ImageReader<'input> {
     /// The tally of the part read so far.
     pub tally: ImageTally,
     chunk_min: u64,
+    /// Memory of earlier frames.
+    pub spare: Vec<Vec<u8>>,
 }
 
 impl<'input> ImageReader<'input> {
@@ -232,7 +234,7 @@ impl<'input> ImageReader<'input> {
         if header.generation >= GENERATION_MAX {
             return Err(bad("the generation in the header", 64));
         }
-        Ok(Self { input, at, header, tally: ImageTally::new(media.crc.get()), chunk_min: 0 })
+        Ok(Self { input, at, header, tally: ImageTally::new(media.crc.get()), chunk_min: 0, spare: Vec::new() })
     }
 
     /// Returns the next frame, verified. Returns `None` after the last one, if the image is whole.
@@ -247,7 +249,8 @@ impl<'input> ImageReader<'input> {
         if media.magic != FRAME_MAGIC || u64::from(media.pages.get()) != pages {
             return Err(bad("the head of a frame", start));
         }
-        let mut content = vec![0; (pages * PAGE) as usize];
+        let mut content = self.spare.pop().unwrap_or_default();
+        content.resize((pages * PAGE) as usize, 0);
         read(self.input, &mut self.at, &mut content)?;
         if self.tally.checksum([&media.as_bytes()[8..], &content]) != media.crc.get() {
             return Err(bad("a frame", start));

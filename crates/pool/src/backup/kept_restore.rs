@@ -40,9 +40,10 @@ pub(super) struct RestorePlan {
 }
 
 impl RestorePlan {
-    /// Returns the plan for this machine: a thread stores while another one waits for the disk.
+    /// Returns the plan for this machine. Three threads for each processor: one stores while others wait for the disk
+    /// and for the kernel, which clears huge pages.
     pub fn usual() -> Self {
-        let threads = thread::available_parallelism().map_or(2, usize::from).clamp(2, THREADS_MAX);
+        let threads = thread::available_parallelism().map_or(3, |count| 3 * usize::from(count)).min(THREADS_MAX);
         Self { threads, claimed: 16 }
     }
 }

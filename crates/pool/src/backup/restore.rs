@@ -121,6 +121,7 @@ fn each_batch(
         if !batch.is_empty() && !watch(progress(what, done, image.header().frames)) {
             return Err(Error::Cancelled(what));
         }
+        image.reuse(batch);
     }
     let ImageHeader { image: uuid, pool, size, .. } = *image.header();
     Ok(ImageSummary { image: uuid, pool, pool_bytes: size, used_bytes, image_bytes: image.bytes() })
