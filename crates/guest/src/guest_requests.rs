@@ -169,6 +169,8 @@ pub struct GuestReport {
     pub why: Option<String>,
     /// The process that has the guest as a region, if one has.
     pub pid: Option<u32>,
+    /// A change that began and has not ended: `import` or `size`. A guest with an unfinished import does not open.
+    pub pending: Option<String>,
 }
 
 /// The result of an export or an import.

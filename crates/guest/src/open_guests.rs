@@ -23,6 +23,7 @@ use crate::guest_resize::resize;
 use crate::guest_share::{GuestShare, ShareRecord, chunks_of};
 use crate::guest_spec::{GuestSpec, disk_address, erase_stamp, truth_bytes};
 use crate::opening_guests::OpeningGuests;
+use crate::pending_change::PendingChange;
 use crate::plane::DirectPlane;
 use crate::shared_budget::{AskedShare, SharedBudget};
 use crate::{GUEST_KIND, GuestCounts, GuestEngine, GuestError, GuestLayout};
@@ -219,6 +220,7 @@ impl OpenGuests {
             counts: open.as_ref().map(|open| open.engine.counts()).or_else(|| self.lent_counts(tag)),
             why: open.and_then(|open| open.failure.lock().clone()),
             pid: self.pool.user_of(tag),
+            pending: PendingChange::read(&tag.attributes).and_then(PendingChange::name).map(String::from),
         }
     }
 

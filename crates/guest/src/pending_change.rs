@@ -42,6 +42,15 @@ impl PendingChange {
         }
     }
 
+    /// Returns the name of the change for users.
+    pub fn name(self) -> Option<&'static str> {
+        match self {
+            Self::None => None,
+            Self::Import => Some("import"),
+            Self::Size { .. } => Some("size"),
+        }
+    }
+
     /// Writes the change to `attributes`.
     pub fn write(self, attributes: &mut [u8; 64]) {
         let (kind, before): (u32, u64) = match self {

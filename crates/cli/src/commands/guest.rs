@@ -133,6 +133,11 @@ fn show_guest(guest: &GuestReport) -> String {
     let disk = guest.disk.as_deref().unwrap_or("a disk whose address is damaged");
     let why = guest.why.as_ref().map_or_else(String::new, |why| format!("  waits for its disk: {why}\n"));
     let user = guest.pid.map_or_else(String::new, |pid| format!("  mapped by process {pid}\n"));
+    let pending = match guest.pending.as_deref() {
+        Some("import") => "  an import did not end: `ferrite guest import` it again, or `ferrite guest remove` it\n",
+        Some(_) => "  a change of its size did not end: the next opening ends it\n",
+        None => "",
+    };
     let range = match guest.min_bytes == guest.max_bytes {
         true => String::new(),
         false => {
@@ -141,7 +146,7 @@ fn show_guest(guest: &GuestReport) -> String {
         }
     };
     format!(
-        "{:<20} {}, {} in the pool{range}, on {disk}\n{user}{why}",
+        "{:<20} {}, {} in the pool{range}, on {disk}\n{user}{why}{pending}",
         guest.name,
         size::show(guest.size),
         size::show(guest.pm_bytes)

@@ -5,6 +5,7 @@ use std::fs::File;
 use ferrite_block::DiskSpec;
 use ferrite_disk::{Access, FaultDisk};
 use ferrite_disk_address::{DiskAddress, make_file, open_file};
+use ferrite_memory::planted::plant;
 use ferrite_memory::{Guard, MapOptions, Mapped};
 use ferrite_owner::{PoolAccess, ServiceRequest, machine};
 use ferrite_pool::{FailureKind, Format};
@@ -50,6 +51,25 @@ fn what_was_written_is_there_for_who_opens_the_disk_next() {
     drop(same);
     let other = served.open("d", &Serving::default()).expect("not in use any more");
     assert!(first_bytes(&*other) == [5; 4096], "lost with the options it was written by");
+}
+
+/// Returns true if a client gets a disk that is becoming a file.
+fn opens_beside_its_file() -> bool {
+    let served = served();
+    served.files.lock().insert("d".into(), FileSlot::Changing);
+    let opened = served.open("d", &Serving::default());
+    opened.map_or_else(|why| why.kind != FailureKind::Busy, |_| true)
+}
+
+#[test]
+fn af5_a_disk_that_becomes_a_file_opens_for_no_client() {
+    assert!(!opens_beside_its_file());
+}
+
+#[test]
+fn canary_af5_a_disk_that_is_a_file_and_opens_for_others_is_caught() {
+    let _planted = plant("daemon: a disk that is a file opens for others");
+    assert!(opens_beside_its_file());
 }
 
 #[test]

@@ -6,6 +6,7 @@ use ferrite_crash::{CrashReport, ExploreOptions, Points, explore, explore_kills}
 use ferrite_memory::planted::plant;
 
 use super::guest_rig::{GuestRig, GuestShape, MOMENTS, RaceMoment, check_crash};
+use crate::DemotionPolicy;
 
 fn options() -> ExploreOptions {
     ExploreOptions { points: Points::Widest, ..ExploreOptions::default() }
@@ -33,6 +34,21 @@ fn all_moves(rig: &GuestRig) {
 #[test]
 fn vr1_to_vr7_a_crash_of_any_move_keeps_every_page() {
     explored(GuestShape::default(), |rig| all_moves(rig)).assert_clean().assert_exhaustive();
+}
+
+/// Promotes more pages than there are frames, which leave one run at a time and are free then.
+fn moves_without_copies(rig: &GuestRig) {
+    rig.engine.set_demotion(DemotionPolicy { batch_pages: 1, keeps_copies: false });
+    (0..5).for_each(|page| rig.put(page, 1));
+    rig.put(3, 2);
+    rig.put(6, 3);
+    assert_eq!([0, 3, 4, 6].map(|page| rig.load(page) & 0xff), [1, 2, 1, 3]);
+    assert_eq!(rig.engine.counts().returned_pages, 0);
+}
+
+#[test]
+fn vr1_vr4_a_crash_of_any_move_without_copies_keeps_every_page() {
+    explored(GuestShape::default(), |rig| moves_without_copies(rig)).assert_clean().assert_exhaustive();
 }
 
 /// The same where the process dies and the machine goes on.
@@ -111,6 +127,11 @@ fn canary_vr4_a_flush_before_the_write_is_caught() {
 #[test]
 fn canary_vr5_a_frame_used_again_under_its_old_word_is_caught() {
     assert_caught("guest: a frame is used again under its old word", |rig| (0..6).for_each(|page| rig.put(page, 1)));
+}
+
+#[test]
+fn canary_vr4_a_frame_that_is_free_under_the_word_of_its_page_is_caught() {
+    assert_caught("guest: a frame is free under the word of its page", |rig| moves_without_copies(rig));
 }
 
 #[test]

@@ -15,6 +15,7 @@ pub fn usual() -> GuestReport {
         counts: None,
         why: None,
         pid: None,
+        pending: None,
     }
 }
 
@@ -26,6 +27,8 @@ fn a_guest_is_shown_with_where_its_pages_are() {
     assert!(show_counts(&mapped).contains("mapped by process 77") && !show_counts(&mapped).contains("free"));
     let ranged = show_counts(&GuestReport { max_bytes: 16 << 20, ..guest.clone() });
     assert!(ranged.contains("8 MiB in the pool (8 MiB to 16 MiB, weight 100), on"), "{ranged}");
+    let half = show_guest(&GuestReport { pending: Some("import".into()), ..usual() });
+    assert!(half.contains("an import did not end"), "{half}");
     let text = show_counts(&guest);
     for part in
         ["64 MiB, 8 MiB in the pool, on /mnt/g.img", "1 MiB newer", "2 MiB that", "3 writes", "waits for its disk"]
