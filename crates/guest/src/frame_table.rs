@@ -1,12 +1,13 @@
 //! The frames of a guest as DRAM has them: a mirror of the words, free frames, copies by age, and the hand of CLOCK.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::mem;
 
 use ferrite_memory::planted;
 
 use crate::frame_space::FrameSpace;
 use crate::frame_word::FrameContent;
+use crate::page_frames::PageFrames;
 use crate::{GuestError, RUN_PAGES, Result};
 
 /// A frame.
@@ -39,7 +40,7 @@ pub(crate) struct FramedPage {
 #[derive(Debug)]
 pub(crate) struct FrameTable {
     frames: Vec<FrameEntry>,
-    pages: HashMap<u64, u32>,
+    pages: PageFrames,
     /// Frames whose words are durably zero.
     free: Vec<u32>,
     /// Frames with copies, the least recently displaced first.
@@ -60,7 +61,7 @@ impl FrameTable {
         let count = space.layout.frames as u32;
         let mut table = Self {
             frames: vec![FrameEntry::FREE; count as usize],
-            pages: HashMap::with_capacity(count as usize),
+            pages: PageFrames::default(),
             free: Vec::new(),
             copies: BTreeMap::new(),
             displacements: 0,
@@ -90,7 +91,7 @@ impl FrameTable {
 
     /// Returns the frame that has `page`.
     pub fn frame_of(&self, page: u64) -> Option<u32> {
-        self.pages.get(&page).copied()
+        self.pages.get(page)
     }
 
     /// Returns the content of `frame`.
@@ -111,7 +112,7 @@ impl FrameTable {
             }
         }
         if let Some(page) = before.page() {
-            self.pages.remove(&page);
+            self.pages.remove(page);
         }
         match content {
             FrameContent::Free => self.put_back(frame),

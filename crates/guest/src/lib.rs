@@ -57,6 +57,7 @@ mod guest_walk;
 mod lent_guest;
 mod open_guests;
 mod opening_guests;
+mod page_frames;
 mod para_disk;
 mod para_memory;
 mod para_region;
