@@ -88,6 +88,10 @@ fn ensure_room(path: &Path, bytes: u64) -> Outcome {
 /// Makes the missing files of `ssds`, sparse, and passes the addresses to `work`. If `work` fails, removes the new
 /// files to which nothing was written.
 pub fn with_files<T>(ssds: &[NewSsd], work: impl FnOnce(Vec<MemberAddress>) -> Outcome<T>) -> Outcome<T> {
+    let is_repeated = |(number, ssd): &(usize, &NewSsd)| ssds[..*number].iter().any(|other| other.at == ssd.at);
+    if let Some((_, ssd)) = ssds.iter().enumerate().find(is_repeated) {
+        return Err(Failure::Usage(format!("the SSD {} is named twice", ssd.address())));
+    }
     let mut made: Vec<PathBuf> = Vec::new();
     let all_made = ssds.iter().try_for_each(|ssd| {
         made.extend(ssd.make()?.map(Path::to_path_buf));
@@ -156,6 +160,8 @@ mod tests {
         assert!(why(&path).contains("=SIZE makes one"), "{}", why(&path));
         assert!(why(&format!("{path}=100000T")).contains("would take up to"));
         assert!(why("/dev/null=4G").contains("leave out"));
+        let twice = with_files(&[parsed(&format!("{path}=4M")), parsed(&path)], |_| Ok(())).expect_err("refused");
+        assert!(twice.text().contains("named twice"), "{}", twice.text());
         assert!(!Path::new(&path).exists());
     }
 }
