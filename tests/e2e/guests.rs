@@ -37,6 +37,12 @@ fn an_image_becomes_a_guest_and_an_image_again() {
     let refused = ferrite().args(["guest", "remove", &pool, "g", "--lose", "4096"]).output().expect("it runs");
     assert!(!refused.status.success(), "another number of bytes would be lost");
     server.interrupt();
+    let mut serve = ferrite();
+    serve.args(["guest", "serve", &pool, "g", "--unix", &at("socket")]);
+    let server = Server::of(&mut serve, pool.as_ref(), "nbd+unix");
+    let uri = format!("nbd+unix:///g?socket={}", at("socket"));
+    run(client("qemu-img").args(["compare", "-f", "raw", "-F", "raw", &copy, &uri]));
+    server.interrupt();
     ok(&["guest", "remove", &pool, "g"]);
     assert!(fs::read(&image).expect("read")[..SIZE] == content(2), "the disk keeps the data");
 }

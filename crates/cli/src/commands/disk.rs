@@ -257,7 +257,8 @@ impl Create {
 }
 
 impl Serve {
-    fn run(self) -> Outcome {
+    /// Serves the disk until the process is asked to end.
+    pub fn run(self) -> Outcome {
         let stop = Stop::new()?;
         let serving = self.how.serving()?;
         let pool = self.disk.pool.path()?;

@@ -14,6 +14,7 @@ use clap::{Args, Subcommand};
 use ferrite_guest::{GuestReport, GuestRequest};
 use serde_json::Value;
 
+use super::disk::Serve;
 use super::{WholePool, cache, print};
 use crate::command_pool;
 use crate::outcome::Outcome;
@@ -31,7 +32,7 @@ use resized_guest::ResizedGuest;
 /// Virtual persistent memory: guests that are larger than their part of the pool
 ///
 /// A guest's hot pages are in the pool, and all others on its disk. It is used by its name wherever a disk is named:
-/// `ferrite disk serve POOL NAME`, `attach`, `copy`, and `ferrite up`. A completed write survives what the pool survives.
+/// `ferrite disk attach POOL NAME`, `copy`, and `ferrite up`. A completed write survives what the pool survives.
 #[derive(Subcommand)]
 pub enum Guest {
     /// Make a guest; durable when it returns. Its content is that of the disk
@@ -44,6 +45,8 @@ pub enum Guest {
     Stat(OneGuest),
     /// Write all pages that are newer than the disk to it; the disk then is the guest's image. Ctrl-C loses nothing
     Flush(OneGuest),
+    /// Serve a guest over NBD until Ctrl-C, as `ferrite disk serve` does. `ferrite disk attach` makes it a /dev node
+    Serve(Serve),
     Set(ChangedGuest),
     Budget(GuestBudget),
     Attach(GuestAttach),
@@ -104,6 +107,7 @@ impl Guest {
                 let guest: GuestReport = command_pool::ask(&pool.path()?, GuestRequest::Flush { name }, None)?;
                 print(json, &guest, show_counts)
             }
+            Self::Serve(serve) => serve.run(),
             Self::Set(changed) => changed.run(),
             Self::Budget(budget) => budget.run(),
             Self::Attach(attach) => attach.run(),

@@ -205,6 +205,7 @@ pub const ALL: &[(&str, &[&str])] = &[
         "ferrite guest attach",
         &["ferrite guest attach pool g", "ferrite guest attach pool g --path /srv/vm/g.pmem --owner libvirt-qemu"],
     ),
+    ("ferrite guest serve", &["ferrite guest serve pool g", "ferrite guest serve pool g --tcp 127.0.0.1:10809"]),
     ("ferrite guest detach", &["ferrite guest detach g", "ferrite guest detach /mnt/pmem/pool g --json"]),
     ("ferrite guest list", &["ferrite guest list", "ferrite guest list /mnt/pmem/pool --json"]),
     ("ferrite guest stat", &["ferrite guest stat g", "ferrite guest stat /mnt/pmem/pool g --json"]),

@@ -53,7 +53,7 @@ impl NewGuest {
         let made: Outcome<GuestReport> = command_pool::ask(&pool, request, None);
         let made = made.inspect_err(|_| file.undo(&path, size))?;
         print(json, &made, |made| {
-            let serve = format!("  `ferrite disk serve {} {}` serves it\n", quoted(&pool), quoted(made.name.as_ref()));
+            let serve = format!("  `ferrite guest serve {} {}` serves it\n", quoted(&pool), quoted(made.name.as_ref()));
             show_guest(made) + &serve
         })
     }
