@@ -1,8 +1,11 @@
 //! Properties of this machine and of this user.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, SeekFrom, flock, seek};
+use rustix::io::Errno;
 
 use crate::outcome::Outcome;
 
@@ -49,6 +52,15 @@ pub fn persist_name(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let synced = File::open(folder).and_then(|folder| folder.sync_all());
     synced.map_err(|error| io::Error::new(error.kind(), format!("syncing {}: {error}", folder.display())))
+}
+
+/// Removes the new file of a disk at `path`, after the work that needed it failed, if it is one hole and no disk uses it. A disk that is just opened finds that it is gone.
+pub fn remove_unwritten(path: &Path) {
+    let Ok(file) = File::open(path) else { return };
+    let is_idle = flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
+    if is_idle && seek(&file, SeekFrom::Data(0)) == Err(Errno::NXIO) {
+        let _ = fs::remove_file(path);
+    }
 }
 
 /// Returns the NBD socket beside the pool at `path`.

@@ -209,7 +209,7 @@ impl Fs {
             Self::Create(Create { fs: InPool { pool, words: FsName { name } }, super_threshold, ssd, lose, json }) => {
                 let super_threshold_bytes = super_threshold.0;
                 let pool = pool.path()?;
-                let made: FsReport = with_files(&ssd, |ssds| {
+                let made: FsReport = with_files(&ssd, &mut Vec::new(), |ssds| {
                     command_pool::ask(&pool, FsRequest::Create { name, super_threshold_bytes, ssds, lose }, None)
                 })?;
                 print(json, &made, show)

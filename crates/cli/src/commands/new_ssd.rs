@@ -1,16 +1,16 @@
 //! SSDs that commands give to file systems and caches.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use ferrite_cache::MemberAddress;
 use ferrite_disk_address::make_file;
 use ferrite_owner::paths::in_line;
-use rustix::fs::{SeekFrom, seek, statvfs};
-use rustix::io::Errno;
+use rustix::fs::statvfs;
 
 use super::cache::member;
+use crate::host::remove_unwritten;
 use crate::outcome::{Failure, Outcome};
 use crate::size;
 
@@ -37,11 +37,6 @@ impl NewSsd {
     /// Returns the address, as a file system lists it.
     pub fn address(&self) -> &str {
         &self.at.address
-    }
-
-    /// Returns the path of the file that the command would make: `None` if it exists.
-    pub fn missing_file(&self) -> Option<&Path> {
-        self.file_bytes.map(|_| &*self.at.path).filter(|path| !path.exists())
     }
 
     /// Makes the file if it is missing. Returns its path if it was made.
@@ -85,32 +80,32 @@ fn ensure_room(path: &Path, bytes: u64) -> Outcome {
     Ok(())
 }
 
-/// Makes the missing files of `ssds`, sparse, and passes the addresses to `work`. If `work` fails, removes the new
-/// files to which nothing was written.
-pub fn with_files<T>(ssds: &[NewSsd], work: impl FnOnce(Vec<MemberAddress>) -> Outcome<T>) -> Outcome<T> {
+/// Makes the missing files of `ssds`, sparse, notes them in `made`, and passes the addresses to `work`. If `work` fails,
+/// removes the new files to which nothing was written.
+pub fn with_files<T>(
+    ssds: &[NewSsd],
+    made: &mut Vec<PathBuf>,
+    work: impl FnOnce(Vec<MemberAddress>) -> Outcome<T>,
+) -> Outcome<T> {
     let is_repeated = |(number, ssd): &(usize, &NewSsd)| ssds[..*number].iter().any(|other| other.at == ssd.at);
     if let Some((_, ssd)) = ssds.iter().enumerate().find(is_repeated) {
         return Err(Failure::Usage(format!("the SSD {} is named twice", ssd.address())));
     }
-    let mut made: Vec<PathBuf> = Vec::new();
     let all_made = ssds.iter().try_for_each(|ssd| {
         made.extend(ssd.make()?.map(Path::to_path_buf));
         Ok(())
     });
     let done = all_made.and_then(|()| work(ssds.iter().map(|ssd| ssd.at.clone()).collect()));
     if done.is_err() {
-        made.iter().filter(|path| is_unwritten(path)).for_each(|path| _ = fs::remove_file(path));
+        made.iter().for_each(|path| remove_unwritten(path));
     }
     done
 }
 
-/// Returns true if the file at `path` is one hole.
-fn is_unwritten(path: &Path) -> bool {
-    File::open(path).is_ok_and(|file| seek(&file, SeekFrom::Data(0)) == Err(Errno::NXIO))
-}
-
 #[cfg(test)]
 mod tests {
+    use ferrite_disk_address::open_member_file;
+
     use super::*;
 
     fn parsed(text: &str) -> NewSsd {
@@ -135,17 +130,25 @@ mod tests {
         let all = [parsed(&format!("{}=4M", path.display()))];
         let len = || fs::metadata(&path).map(|found| found.len()).ok();
         let refused = |_| -> Outcome { Err("refused".into()) };
-        assert_eq!(all[0].missing_file(), Some(&*path));
-        assert!(with_files(&all, refused).is_err());
+        assert!(with_files(&all, &mut Vec::new(), refused).is_err());
         assert_eq!(len(), None);
-        with_files(&all, |_| Ok(())).expect("made");
-        assert_eq!((len(), all[0].missing_file()), (Some(4 << 20), None));
-        assert!(with_files(&all, refused).is_err());
-        assert_eq!(len(), Some(4 << 20));
+        let mut made = Vec::new();
+        with_files(&all, &mut made, |_| Ok(())).expect("made");
+        assert_eq!((len(), &made), (Some(4 << 20), &vec![path.clone()]));
+        assert!(with_files(&all, &mut Vec::new(), refused).is_err());
+        assert_eq!(len(), Some(4 << 20), "another command made it");
         fs::remove_file(&path).expect("removed");
         let written = |_| -> Outcome { fs::write(&path, "data").map_err(Failure::from).and(Err("failed".into())) };
-        assert!(with_files(&all, written).is_err());
+        assert!(with_files(&all, &mut Vec::new(), written).is_err());
         assert_eq!(len(), Some(4));
+        fs::remove_file(&path).expect("removed");
+        let mut user = None;
+        let used = |_| -> Outcome {
+            user = open_member_file(&path, false).ok();
+            Err("failed".into())
+        };
+        assert!(with_files(&all, &mut Vec::new(), used).is_err());
+        assert_eq!((len(), user.is_some()), (Some(4 << 20), true), "a disk uses it");
     }
 
     /// What cannot be made is refused, with the way out.
@@ -154,13 +157,14 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("ssd").display().to_string();
         let why = |text: &str| {
-            let refused = with_files(&[parsed(text)], |_| Ok(())).expect_err("refused");
+            let refused = with_files(&[parsed(text)], &mut Vec::new(), |_| Ok(())).expect_err("refused");
             refused.text().to_string()
         };
         assert!(why(&path).contains("=SIZE makes one"), "{}", why(&path));
         assert!(why(&format!("{path}=100000T")).contains("would take up to"));
         assert!(why("/dev/null=4G").contains("leave out"));
-        let twice = with_files(&[parsed(&format!("{path}=4M")), parsed(&path)], |_| Ok(())).expect_err("refused");
+        let twice = with_files(&[parsed(&format!("{path}=4M")), parsed(&path)], &mut Vec::new(), |_| Ok(()))
+            .expect_err("refused");
         assert!(twice.text().contains("named twice"), "{}", twice.text());
         assert!(!Path::new(&path).exists());
     }

@@ -116,6 +116,14 @@ struct Opened {
     metrics: Option<String>,
 }
 
+/// What `up` changes outside of the pool while it opens it.
+struct Changes<'a> {
+    /// Leftovers of a killed owner that were removed.
+    cleared: &'a mut Vec<String>,
+    /// Files of SSDs that were made.
+    made: &'a mut Vec<PathBuf>,
+}
+
 /// Returns why caches and the file system of a restored pool stay closed.
 fn closed(caches: &[CacheReport], file_system: Option<&AnnouncedFs>) -> Vec<String> {
     let of_cache = |cache: &CacheReport| cache.why.as_ref().map(|why| format!("cache {}: {why}", cache.name));
@@ -221,14 +229,15 @@ impl Up {
         let serving = self.how.serving()?;
         // A killed owner of the same pool may have left nodes.
         let mut cleared = attach::clear_stale(&attach_directory(owner.pool().superblock().uuid));
-        let new_files: Vec<&Path> = self.ssd.iter().filter_map(NewSsd::missing_file).collect();
-        let mut opened = self.open_all(owner, &serving, &mut cleared);
+        let mut made = Vec::new();
+        let mut opened = self.open_all(owner, &serving, Changes { cleared: &mut cleared, made: &mut made });
         if opened.is_err() && is_new {
             // No client has seen the new pool yet. If it stayed, the next `up` would treat it as a pool in use,
             // whatever its options.
             let removed = fs::remove_file(owner.lock().path()).map_err(Failure::from);
             opened = and_then_cleared(opened, removed);
-            new_files.into_iter().for_each(|path| _ = fs::remove_file(path));
+            // This process has locked them.
+            made.iter().for_each(|path| _ = fs::remove_file(path));
         }
         let Opened { caches, file_system, disks, metrics } = opened?;
         mount_notes::remark_left(owner.lock().path(), file_system.as_ref().and_then(|fs| fs.mounted_on.as_deref()));
@@ -251,14 +260,14 @@ impl Up {
 
     /// Makes the missing parts and opens them to clients. Commands get access last, because the data that they store
     /// must stay. A signal stops this function between any two steps.
-    fn open_all(&self, owner: &Arc<PoolOwner>, serving: &Serving, cleared: &mut Vec<String>) -> Outcome<Opened> {
+    fn open_all(&self, owner: &Arc<PoolOwner>, serving: &Serving, changes: Changes<'_>) -> Outcome<Opened> {
         stop::go_on()?;
         self.make_disks(owner)?;
         stop::go_on()?;
         // A cache that cannot be opened does not keep the rest from being served.
         let caches = caches(owner).open_all();
         stop::go_on()?;
-        let file_system = self.mounted(owner, cleared)?;
+        let file_system = self.mounted(owner, changes)?;
         stop::go_on()?;
         let nbd_addresses = self.nbd_addresses.resolve(&host::nbd_socket(owner.lock().path()))?;
         let tcp = disks(owner).listen(&nbd_addresses, "", serving, None)?;
@@ -280,12 +289,12 @@ impl Up {
 
     /// Mounts the file system, which is made if it is missing, or returns why it is not mounted. If the user named a
     /// folder, a failed mount is an error.
-    fn mounted(&self, owner: &PoolOwner, cleared: &mut Vec<String>) -> Outcome<Option<AnnouncedFs>> {
+    fn mounted(&self, owner: &PoolOwner, changes: Changes<'_>) -> Outcome<Option<AnnouncedFs>> {
         if self.no_mount {
             return Ok(None);
         }
         let name = || AnnouncedFs { name: FILES.into(), mounted_on: None, not_mounted: None };
-        Ok(Some(match self.mount_files(owner, cleared) {
+        Ok(Some(match self.mount_files(owner, changes) {
             Ok(point) => AnnouncedFs { mounted_on: Some(point), ..name() },
             Err(why) if self.mount.is_some() => return Err(why),
             Err(why) => {
@@ -296,10 +305,10 @@ impl Up {
     }
 
     /// Mounts the file system and returns the folder. Removes the mount of a killed owner there.
-    fn mount_files(&self, owner: &PoolOwner, cleared: &mut Vec<String>) -> Outcome<PathBuf> {
+    fn mount_files(&self, owner: &PoolOwner, changes: Changes<'_>) -> Outcome<PathBuf> {
         let point = self.point()?;
         let was_dead = mounts::clear(&point).map_err(|error| format!("mounting on {}: {error}", in_line(&point)))?;
-        cleared.extend(was_dead.then(|| mounts::cleared(&point)));
+        changes.cleared.extend(was_dead.then(|| mounts::cleared(&point)));
         let mounting = self.how_mounted.mounting(&point, self.how.serving()?.read_only)?;
         let is_new = !names(owner.pool()).iter().any(|name| name == FILES);
         if is_new {
@@ -310,7 +319,7 @@ impl Up {
             let made = filesystems(owner).create(FILES, Some(ferrite_fs::SUPER_THRESHOLD_BYTES));
             made.map_err(|why| format!("making a file system in the pool (--no-mount serves it without one): {why}"))?;
         }
-        if let Err(why) = self.add_ssds(owner) {
+        if let Err(why) = self.add_ssds(owner, changes.made) {
             if is_new {
                 // The file system is empty.
                 let _ = filesystems(owner).remove(FILES);
@@ -330,7 +339,7 @@ impl Up {
     }
 
     /// Gives the file system, which is not mounted, the SSDs that it does not have.
-    fn add_ssds(&self, owner: &PoolOwner) -> Outcome {
+    fn add_ssds(&self, owner: &PoolOwner, made: &mut Vec<PathBuf>) -> Outcome {
         if self.ssd.is_empty() {
             return Ok(());
         }
@@ -340,7 +349,7 @@ impl Up {
         if added.is_empty() {
             return Ok(());
         }
-        with_files(&added, |ssds| Ok(filesystems(owner).add_ssds(FILES, &ssds, self.lose)?))
+        with_files(&added, made, |ssds| Ok(filesystems(owner).add_ssds(FILES, &ssds, self.lose)?))
     }
 
     /// Returns the disk with its node, or with the reason why the node is missing.

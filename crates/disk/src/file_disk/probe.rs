@@ -51,6 +51,7 @@ pub(super) fn open(path: &Path, options: &FileDiskOptions) -> Result<OpenedFile>
     let size = (!is_device).then_some(about.len());
     let (file, direct) = open_as_allowed(path, options, exclusive, size)?;
     lock(&file, path, options.read_only)?;
+    ensure_named(&file, path)?;
     let sector_bytes = sector_bytes(&file, is_device, direct)?;
     let size = (&file).seek(SeekFrom::End(0)).map_err(|why| Error::io(format!("sizing {}", path.display()), why))?;
     let trim = !options.read_only && if is_device { device_trims(&file) } else { punches(&file, size) };
@@ -80,6 +81,17 @@ fn lock(file: &File, path: &Path, read_only: bool) -> Result<()> {
         }
     }
     Err(Error::io(format!("opening {}", path.display()), io::Error::new(io::ErrorKind::ResourceBusy, remedy)))
+}
+
+/// Refuses a file that was removed or replaced while it was opened: what is written to it would be lost.
+pub(super) fn ensure_named(file: &File, path: &Path) -> Result<()> {
+    let opening = |why| Error::io(format!("opening {}", path.display()), why);
+    let identity = |about: fs::Metadata| (about.dev(), about.ino());
+    let ours = file.metadata().map(identity).map_err(opening)?;
+    if fs::metadata(path).map(identity).is_ok_and(|named| named == ours) || planted!("disk: a removed file is opened") {
+        return Ok(());
+    }
+    Err(opening(io::Error::new(io::ErrorKind::NotFound, "it was removed while it was opened: try again")))
 }
 
 /// With `O_DIRECT` where that works and is wanted, else without: also for a file of `size` bytes whose last sectors fill

@@ -280,6 +280,25 @@ fn canary_rings_and_threads_that_break_their_rules_are_found() {
     assert_found(a_collected_ring_is_not_readable, "disk: ring stays readable");
 }
 
+/// A file that is removed or replaced while its opening waits for the lock is not used: what is written there would be lost.
+fn a_file_without_its_name_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("disk");
+    let file = File::create(&path).expect("made");
+    probe::ensure_named(&file, &path).expect("it has its name");
+    std::fs::remove_file(&path).expect("removed");
+    let refused = probe::ensure_named(&file, &path).expect_err("it is gone").to_string();
+    assert!(refused.contains("removed while it was opened"), "{refused}");
+    let _other = File::create(&path).expect("another one");
+    assert!(probe::ensure_named(&file, &path).is_err());
+}
+
+#[test]
+fn a_file_that_loses_its_name_while_it_is_opened_is_refused() {
+    a_file_without_its_name_is_refused();
+    assert_found(a_file_without_its_name_is_refused, "disk: a removed file is opened");
+}
+
 /// Two disks on one file would overwrite each other: a writer is alone, readers share.
 fn a_second_writer_is_refused() {
     let file = tempfile::NamedTempFile::new().unwrap();

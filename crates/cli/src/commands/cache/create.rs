@@ -62,7 +62,7 @@ impl Create {
         let settings = self.settings.change();
         let (leb_bytes, buffer_bytes, lose) = (self.leb, self.buffer, self.lose);
         let pool = pool.path()?;
-        let made: CreatedCache = with_files(&self.ssd, |ssds| {
+        let made: CreatedCache = with_files(&self.ssd, &mut Vec::new(), |ssds| {
             let request = CacheRequest::Create { name, disks, ssds, settings, leb_bytes, buffer_bytes, lose };
             command_pool::ask(&pool, request, None)
         })?;

@@ -141,7 +141,7 @@ impl AddSsd {
     pub fn run(self) -> Outcome {
         let Self { cache: InPool { pool, words: NewSsdWords { name, ssd } }, lose, json } = self;
         let pool = pool.path()?;
-        let added: SsdStats = with_files(&[ssd], |mut ssds| {
+        let added: SsdStats = with_files(&[ssd], &mut Vec::new(), |mut ssds| {
             command_pool::ask(&pool, CacheRequest::AddSsd { name, ssd: ssds.remove(0), lose }, None)
         })?;
         print(json, &added, show_ssd)

@@ -168,8 +168,9 @@ impl Tier {
         match self {
             Self::Add(Add { fs, ssd, lose, json }) => {
                 let (pool, which) = located(&fs)?;
-                let made: FsReport =
-                    with_files(&ssd, |ssds| command_pool::ask(&pool, FsRequest::AddSsds { which, ssds, lose }, None))?;
+                let made: FsReport = with_files(&ssd, &mut Vec::new(), |ssds| {
+                    command_pool::ask(&pool, FsRequest::AddSsds { which, ssds, lose }, None)
+                })?;
                 print(json, &made, show_fs)
             }
             Self::Adopt(Adopt { at: TieredFs { fs, json }, lose }) => {

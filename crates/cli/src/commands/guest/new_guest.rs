@@ -9,11 +9,12 @@ use ferrite_cache::MemberAddress;
 use ferrite_guest::{GuestDiskPlace, GuestReport, GuestRequest, PmRange};
 use ferrite_owner::paths::quoted;
 use ferrite_pool::disk_stamp::DISK_STAMP_BYTES;
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
 
 use super::{GuestName, parse_range, show_guest};
 use crate::command_pool;
 use crate::commands::{cache, print};
+use crate::host::remove_unwritten;
 use crate::outcome::Outcome;
 use crate::pool_argument::InPool;
 use crate::size;
@@ -103,11 +104,15 @@ impl DiskFile {
 
     /// Undoes the change, as far as it goes, after the guest was refused.
     fn undo(self, path: &Path, size: u64) {
-        let _ = match self {
-            Self::Created => fs::remove_file(path),
-            Self::Lengthened => File::options().write(true).open(path).and_then(|file| file.set_len(size)),
-            Self::AsItWas => Ok(()),
-        };
+        match self {
+            Self::Created => remove_unwritten(path),
+            Self::Lengthened => {
+                let file = File::options().write(true).open(path);
+                // A stamp is there if the guest was made and the reply did not arrive.
+                let _ = file.map(|file| seek(&file, SeekFrom::Data(size)).is_err().then(|| file.set_len(size)));
+            }
+            Self::AsItWas => {}
+        }
     }
 }
 
