@@ -89,7 +89,7 @@ pub fn with_files<T>(
 ) -> Outcome<T> {
     let is_repeated = |(number, ssd): &(usize, &NewSsd)| ssds[..*number].iter().any(|other| other.at == ssd.at);
     if let Some((_, ssd)) = ssds.iter().enumerate().find(is_repeated) {
-        return Err(Failure::Usage(format!("the SSD {} is named twice", ssd.address())));
+        return Err(format!("the SSD {} is named twice", ssd.address()).into());
     }
     let all_made = ssds.iter().try_for_each(|ssd| {
         made.extend(ssd.make()?.map(Path::to_path_buf));
