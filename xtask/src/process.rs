@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How a program ended.
@@ -36,15 +37,17 @@ impl TimeLimits {
     }
 }
 
-/// Runs `command` and passes each line that it prints to `on_line`. Standard error is inherited.
+/// Runs `command` and passes each line that it prints to `on_line`. Standard error is passed on, and its lines count as
+/// output too: a compiler prints nothing else.
 pub fn run(command: &mut Command, limits: TimeLimits, mut on_line: impl FnMut(&str)) -> io::Result<ProcessEnd> {
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
-    let lines = lines_of(child.stdout.take());
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let (lines, last_error) = (lines_of(child.stdout.take()), passed_on(child.stderr.take()));
     loop {
         let (patience, end) = limits.patience();
         match lines.recv_timeout(patience) {
             Ok(line) => on_line(&line),
             Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) if end == ProcessEnd::Silent && is_recent(&last_error, patience) => {}
             Err(RecvTimeoutError::Timeout) => {
                 kill_tree(&mut child);
                 return Ok(end);
@@ -53,6 +56,24 @@ pub fn run(command: &mut Command, limits: TimeLimits, mut on_line: impl FnMut(&s
     }
     let status = child.wait()?;
     Ok(if status.success() { ProcessEnd::Well } else { ProcessEnd::Badly(status.to_string()) })
+}
+
+/// Passes standard error on, as long as a process has it. Returns the instant of the last line.
+fn passed_on(errors: Option<impl Read + Send + 'static>) -> Arc<Mutex<Instant>> {
+    let last = Arc::new(Mutex::new(Instant::now()));
+    let noted = Arc::clone(&last);
+    std::thread::spawn(move || {
+        let Some(errors) = errors else { return };
+        for line in BufReader::new(errors).split(b'\n').map_while(Result::ok) {
+            eprintln!("{}", String::from_utf8_lossy(&line));
+            *noted.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        }
+    });
+    last
+}
+
+fn is_recent(instant: &Mutex<Instant>, age: Duration) -> bool {
+    instant.lock().unwrap_or_else(PoisonError::into_inner).elapsed() < age
 }
 
 fn lines_of(output: Option<impl Read + Send + 'static>) -> Receiver<String> {

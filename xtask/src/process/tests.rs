@@ -39,3 +39,11 @@ fn a_program_that_prints_nothing_for_too_long_is_killed() {
     let limits = TimeLimits { deadline: Instant::now() + LONG, silence: SHORT };
     assert_eq!(run(Command::new("sleep").arg("1000"), limits, |_| {}).unwrap(), ProcessEnd::Silent);
 }
+
+/// A compiler prints to standard error alone.
+#[test]
+fn a_program_that_prints_to_standard_error_is_not_silent() {
+    let limits = TimeLimits { deadline: Instant::now() + LONG, silence: Duration::from_secs(2) };
+    let script = "for line in 1 2 3 4 5 6; do echo $line >&2; sleep 0.5; done";
+    assert_eq!(run(Command::new("sh").args(["-c", script]), limits, |_| {}).unwrap(), ProcessEnd::Well);
+}
