@@ -46,7 +46,7 @@ pub enum Guest {
     /// Write all pages that are newer than the disk to it; the disk then is the guest's image. Ctrl-C loses nothing
     Flush(OneGuest),
     /// Serve a guest over NBD until Ctrl-C, as `ferrite disk serve` does. `ferrite disk attach` makes it a /dev node
-    Serve(Serve),
+    Serve(Box<Serve>),
     Set(ChangedGuest),
     Budget(GuestBudget),
     Attach(GuestAttach),
