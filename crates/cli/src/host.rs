@@ -54,7 +54,8 @@ pub fn persist_name(path: &Path) -> io::Result<()> {
     synced.map_err(|error| io::Error::new(error.kind(), format!("syncing {}: {error}", folder.display())))
 }
 
-/// Removes the new file of a disk at `path`, after the work that needed it failed, if it is one hole and no disk uses it. A disk that is just opened finds that it is gone.
+/// Removes the new file of a disk at `path` after the work that needed it failed, if the file is one hole and no disk uses
+/// it. A disk that is just being opened finds that the file is gone.
 pub fn remove_unwritten(path: &Path) {
     let Ok(file) = File::open(path) else { return };
     let is_idle = flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();

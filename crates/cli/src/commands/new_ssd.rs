@@ -80,8 +80,8 @@ fn ensure_room(path: &Path, bytes: u64) -> Outcome {
     Ok(())
 }
 
-/// Makes the missing files of `ssds`, sparse, notes them in `made`, and passes the addresses to `work`. If `work` fails,
-/// removes the new files to which nothing was written.
+/// Makes the missing files of `ssds`, sparse, and passes the addresses to `work`. Notes the new files in `made` if `work`
+/// succeeds. If it fails, removes those to which nothing was written: another program may use the others by now.
 pub fn with_files<T>(
     ssds: &[NewSsd],
     made: &mut Vec<PathBuf>,
@@ -97,7 +97,7 @@ pub fn with_files<T>(
     });
     let done = all_made.and_then(|()| work(ssds.iter().map(|ssd| ssd.at.clone()).collect()));
     if done.is_err() {
-        made.iter().for_each(|path| remove_unwritten(path));
+        made.drain(..).for_each(|path| remove_unwritten(&path));
     }
     done
 }
@@ -147,7 +147,9 @@ mod tests {
             user = open_member_file(&path, false).ok();
             Err("failed".into())
         };
-        assert!(with_files(&all, &mut Vec::new(), used).is_err());
+        made.clear();
+        assert!(with_files(&all, &mut made, used).is_err());
+        assert!(made.is_empty(), "the caller removes nothing of a disk");
         assert_eq!((len(), user.is_some()), (Some(4 << 20), true), "a disk uses it");
     }
 

@@ -236,7 +236,7 @@ impl Up {
             // whatever its options.
             let removed = fs::remove_file(owner.lock().path()).map_err(Failure::from);
             opened = and_then_cleared(opened, removed);
-            // This process has locked them.
+            // They have the stamp of the pool that was just removed, and no other pool's.
             made.iter().for_each(|path| _ = fs::remove_file(path));
         }
         let Opened { caches, file_system, disks, metrics } = opened?;
