@@ -46,7 +46,9 @@ impl Newcomer {
         }
         let mut unshare = client("unshare");
         unshare.args(["--pid", "--fork", "--kill-child", "--mount", "--mount-proc", "--propagation", "private"]);
-        unshare.args(["sh", "-c", &format!("{setup}\necho ready; exec sleep infinity")]);
+        // Programs of the page make files in /tmp, which this machine may have closed to other users.
+        let tmp = "mount -t tmpfs -o mode=1777 tmpfs /tmp";
+        unshare.args(["sh", "-c", &format!("{tmp}\n{setup}\necho ready; exec sleep infinity")]);
         let mut namespace = unshare.stdout(Stdio::piped()).spawn().expect("unshare starts");
         let mut ready = [0; 6];
         let output = namespace.stdout.as_mut().expect("piped");
@@ -72,10 +74,8 @@ impl Newcomer {
             command.args(["setpriv", "--reuid", &user, "--regid", &user, "--clear-groups"]);
         }
         let path = format!("{}:/usr/sbin:/usr/bin:/sbin:/bin", self.at("bin").display());
-        let home = self.at("home");
         command.args(["env", "--ignore-environment"]).arg(format!("PATH={path}"));
-        // Programs of the page make their own files there, too, whatever /tmp allows.
-        command.args(["HOME", "TMPDIR"].map(|name| format!("{name}={}", home.display())));
+        command.arg(format!("HOME={}", self.at("home").display()));
         command.args(["sh", "-c", "cd && eval \"$0\"", line]);
         command
     }
