@@ -1,19 +1,39 @@
 //! The output of `disk stat --watch` for a disk in use.
 
-use std::process::{Child, Stdio};
+use std::process::{Child, ChildStdout, Stdio};
 
-use serde_json::{Deserializer, Value};
+use serde_json::de::IoRead;
+use serde_json::{Deserializer, StreamDeserializer, Value};
 
 use crate::programs::{client, ferrite};
 use crate::server::{Server, folder, ok, run};
 
-/// A `disk stat --watch` process, killed when dropped.
-struct Watching(Child);
+/// A command with `--watch --json`, killed when dropped.
+pub struct Watching {
+    child: Child,
+    reports: StreamDeserializer<'static, IoRead<ChildStdout>, Value>,
+}
+
+impl Watching {
+    /// Starts the command of `words`.
+    pub fn of(words: &[&str]) -> Self {
+        let mut command = ferrite();
+        command.args(words).args(["--watch", "--json"]).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("it runs");
+        let reports = Deserializer::from_reader(child.stdout.take().expect("piped")).into_iter();
+        Self { child, reports }
+    }
+
+    /// Returns the next report.
+    pub fn look(&mut self) -> Value {
+        self.reports.next().expect("a report").expect("JSON")
+    }
+}
 
 impl Drop for Watching {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -28,18 +48,15 @@ fn a_watched_disk_has_rates() {
     let uri = server.told()["disks"][0]["uris"][0].as_str().expect("an address").to_owned();
     let write = || run(client("qemu-io").args(["-f", "raw", "-c", "write -P 7 0 1M", &uri]));
     write();
-    let mut watch = ferrite();
-    watch.args(["disk", "stat", &pool, "d", "--watch", "--json"]).stdout(Stdio::piped());
-    let mut watching = Watching(watch.spawn().expect("it runs"));
-    let mut looks = Deserializer::from_reader(watching.0.stdout.take().expect("piped")).into_iter::<Value>();
-    let first = looks.next().expect("a look").expect("JSON");
+    let mut watching = Watching::of(&["disk", "stat", &pool, "d"]);
+    let first = watching.look();
     assert!(first.get("per_second").is_none() && first["open"]["written_bytes"].as_u64() > Some(0), "{first}");
     write();
     let wrote = |look: &Value| look["per_second"]["written_bytes"].as_f64() > Some(0.0);
-    let mut shows = looks.by_ref().take(30).map(|look| look.expect("JSON")).inspect(|look| {
+    let mut looks = (0..30).map(|_| watching.look()).inspect(|look| {
         assert!(look["per_second"]["reads"].is_number(), "{look}");
     });
-    assert!(shows.any(|look| wrote(&look)), "what is written meanwhile shows in the rates");
+    assert!(looks.any(|look| wrote(&look)), "what is written meanwhile shows in the rates");
     drop(watching);
     server.interrupt();
 }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+use crate::disk_rates::Watching;
 use crate::programs::{client, ferrite};
 use crate::server::{Server, folder, json, ok, run};
 
@@ -30,8 +31,11 @@ fn an_image_becomes_a_guest_and_an_image_again() {
     let server = Server::start(pool.as_ref(), &["--no-disk", "--no-attach"]);
     run(client("qemu-img").args(["convert", "-n", "-f", "raw", "-O", "raw", &copy, &server.uri("g")]));
     run(client("qemu-img").args(["compare", "-f", "raw", "-F", "raw", &copy, &server.uri("g")]));
-    let stat = json(&["guest", "stat", &pool, "g"]);
-    assert!(stat["counts"]["demoted_pages"].as_u64() > Some(4096), "{stat}");
+    let mut watching = Watching::of(&["guest", "stat", &pool, "g"]);
+    let stat = watching.look();
+    assert!(stat["counts"]["demoted_pages"].as_u64() > Some(4096) && stat.get("per_second").is_none(), "{stat}");
+    assert!(watching.look()["per_second"]["waits"].is_number(), "the second look has rates");
+    drop(watching);
     ok(&["guest", "flush", &pool, "g"]);
     assert!(fs::read(&image).expect("read")[..SIZE] == content(2), "the disk is the image");
     let refused = ferrite().args(["guest", "remove", &pool, "g", "--lose", "4096"]).output().expect("it runs");

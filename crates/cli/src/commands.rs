@@ -24,6 +24,7 @@ mod transfer;
 pub mod up;
 mod upkeep;
 pub mod wal;
+mod watch;
 
 use std::io::Write;
 

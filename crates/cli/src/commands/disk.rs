@@ -4,7 +4,6 @@ mod rates;
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use ferrite_block::StageCount;
@@ -24,7 +23,8 @@ use ferrite_owner::services::PoolRequest;
 use serde_json::Value;
 
 use super::announce::{AnnouncedDisk, Announcement};
-use super::{WholePool, print, print_line, print_on, transfer};
+use super::watch::WatchArguments;
+use super::{WholePool, print, print_line, transfer};
 use crate::command_pool::{self, CommandPool, Images, Until};
 use crate::host;
 use crate::how::How;
@@ -34,10 +34,7 @@ use crate::pool_argument::InPool;
 use crate::size;
 use crate::stop::{self, Stop};
 
-use rates::{Rates, Watch, WatchedDisk};
-
-/// The pause between two reports about a disk.
-const WATCH_PAUSE: Duration = Duration::from_secs(1);
+use rates::Rates;
 
 /// Protected block devices in a pool: make them, serve them, attach them
 #[derive(Subcommand)]
@@ -117,12 +114,8 @@ pub struct Resize {
 pub struct Stat {
     #[command(flatten)]
     disk: InPool<DiskName>,
-    /// Print it again every second, with rates, until Ctrl-C or the end of the pool's owner
-    #[arg(long)]
-    watch: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    how: WatchArguments,
 }
 
 #[derive(Args)]
@@ -196,11 +189,9 @@ impl Disk {
 
 impl Stat {
     fn run(self) -> Outcome {
-        let Self { disk: InPool { pool, words: DiskName { name } }, watch, json } = self;
-        stop::watch()?;
-        let mut command_pool = CommandPool::new(&pool.path()?)?;
-        let message = print_stat(&mut command_pool, &name, watch, json);
-        and_then_cleared(message, command_pool.close())
+        let Self { disk: InPool { pool, words: DiskName { name } }, how } = self;
+        let ask = |pool: &mut CommandPool| pool.ask(DiskRequest::Stat { name: name.clone() }, None);
+        how.print(&pool.path()?, ask, show, Rates::show)
     }
 }
 
@@ -218,22 +209,6 @@ impl Fault {
         };
         let disks: Vec<FaultyDiskReport> = command_pool::ask(&pool.path()?, request, None)?;
         print(json, &disks, |disks| disks.iter().map(show_faults).collect())
-    }
-}
-
-/// Prints a report about the disk called `name`, once or repeatedly while there is a reader.
-fn print_stat(command_pool: &mut CommandPool, name: &str, watch: bool, json: bool) -> Outcome {
-    let mut looks = Watch::default();
-    loop {
-        let disk: DiskReport = command_pool.ask(DiskRequest::Stat { name: name.into() }, None)?;
-        let disk = looks.look(disk, Instant::now());
-        let read = print_on(json, &disk, |WatchedDisk { disk, per_second }| {
-            show(disk) + &per_second.as_ref().map(Rates::show).unwrap_or_default()
-        })?;
-        if !watch || !read || command_pool.owner().is_some() || stop::is_asked() {
-            return Ok(());
-        }
-        std::thread::sleep(WATCH_PAUSE);
     }
 }
 

@@ -4,6 +4,7 @@ mod guest_arguments;
 mod guest_attach;
 mod guest_budget;
 mod guest_image;
+mod guest_rates;
 mod guest_run;
 mod new_guest;
 mod resized_guest;
@@ -15,8 +16,9 @@ use ferrite_guest::{GuestReport, GuestRequest};
 use serde_json::Value;
 
 use super::disk::Serve;
+use super::watch::WatchArguments;
 use super::{WholePool, cache, print};
-use crate::command_pool;
+use crate::command_pool::{self, CommandPool};
 use crate::outcome::Outcome;
 use crate::pool_argument::InPool;
 use crate::size;
@@ -25,6 +27,7 @@ use guest_arguments::GuestArguments;
 use guest_attach::GuestAttach;
 use guest_budget::{ChangedGuest, GuestBudget, parse_range};
 use guest_image::{ExportedGuest, ImportedGuest};
+use guest_rates::GuestRates;
 use guest_run::GuestRun;
 use new_guest::NewGuest;
 use resized_guest::ResizedGuest;
@@ -42,7 +45,7 @@ pub enum Guest {
     /// List the guests, without opening any
     List(WholePool),
     /// Show where the pages of a guest are, and what it has done since it was opened
-    Stat(OneGuest),
+    Stat(GuestStat),
     /// Write all pages that are newer than the disk to it; the disk then is the guest's image. Ctrl-C loses nothing
     Flush(OneGuest),
     /// Serve a guest over NBD until Ctrl-C, as `ferrite disk serve` does. `ferrite disk attach` makes it a /dev node
@@ -82,6 +85,14 @@ pub struct OneGuest {
 }
 
 #[derive(Args)]
+pub struct GuestStat {
+    #[command(flatten)]
+    guest: InPool<GuestName>,
+    #[command(flatten)]
+    how: WatchArguments,
+}
+
+#[derive(Args)]
 pub struct RemovedGuest {
     #[command(flatten)]
     guest: InPool<GuestName, true>,
@@ -99,10 +110,7 @@ impl Guest {
                 let guests: Vec<GuestReport> = command_pool::ask(&at.pool.path()?, GuestRequest::List, None)?;
                 print(json, &guests, |guests| guests.iter().map(show_guest).collect())
             }
-            Self::Stat(OneGuest { guest: InPool { pool, words: GuestName { name } }, json }) => {
-                let guest: GuestReport = command_pool::ask(&pool.path()?, GuestRequest::Stat { name }, None)?;
-                print(json, &guest, show_counts)
-            }
+            Self::Stat(stat) => stat.run(),
             Self::Flush(OneGuest { guest: InPool { pool, words: GuestName { name } }, json }) => {
                 let guest: GuestReport = command_pool::ask(&pool.path()?, GuestRequest::Flush { name }, None)?;
                 print(json, &guest, show_counts)
@@ -123,6 +131,14 @@ impl Guest {
                 command_pool::ask::<Value>(&pool.path()?, GuestRequest::Remove { name, lose }, None).map(drop)
             }
         }
+    }
+}
+
+impl GuestStat {
+    fn run(self) -> Outcome {
+        let Self { guest: InPool { pool, words: GuestName { name } }, how } = self;
+        let ask = |pool: &mut CommandPool| pool.ask(GuestRequest::Stat { name: name.clone() }, None);
+        how.print(&pool.path()?, ask, show_counts, GuestRates::show)
     }
 }
 

@@ -208,7 +208,7 @@ pub const ALL: &[(&str, &[&str])] = &[
     ("ferrite guest serve", &["ferrite guest serve pool g", "ferrite guest serve pool g --tcp 127.0.0.1:10809"]),
     ("ferrite guest detach", &["ferrite guest detach g", "ferrite guest detach /mnt/pmem/pool g --json"]),
     ("ferrite guest list", &["ferrite guest list", "ferrite guest list /mnt/pmem/pool --json"]),
-    ("ferrite guest stat", &["ferrite guest stat g", "ferrite guest stat /mnt/pmem/pool g --json"]),
+    ("ferrite guest stat", &["ferrite guest stat g", "ferrite guest stat /mnt/pmem/pool g --watch --json"]),
     ("ferrite guest flush", &["ferrite guest flush g"]),
     (
         "ferrite guest resize",

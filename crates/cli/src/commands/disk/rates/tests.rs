@@ -1,4 +1,7 @@
+use std::time::{Duration, Instant};
+
 use super::*;
+use crate::commands::watch::Watch;
 
 fn disk(reads: u64, written_bytes: u64) -> DiskReport {
     let open = serde_json::json!({
@@ -15,7 +18,7 @@ fn disk(reads: u64, written_bytes: u64) -> DiskReport {
 
 #[test]
 fn rates_are_of_the_time_between_two_looks() {
-    let (mut watch, begun) = (Watch::default(), Instant::now());
+    let (mut watch, begun) = (Watch::new(), Instant::now());
     assert_eq!(watch.look(disk(10, 0), begun).per_second, None, "one look tells no rate");
     let then = begun + Duration::from_millis(500);
     let rates = watch.look(disk(30, 1 << 20), then).per_second.expect("two looks");

@@ -1,0 +1,115 @@
+//! A report that is printed every second, with the rates since the report before.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::print_on;
+use crate::command_pool::CommandPool;
+use crate::outcome::{Outcome, and_then_cleared};
+use crate::stop;
+
+/// The pause between two reports.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// A report whose counts have rates.
+pub trait Counted: Serialize + DeserializeOwned {
+    /// The counts. A report about something that is closed has none.
+    type Counts: Clone;
+    /// The counts per second.
+    type Rates: Serialize;
+
+    /// Returns the counts of the report.
+    fn counts(&self) -> Option<&Self::Counts>;
+
+    /// Returns the rates from `before` to `after` by `rate`, which returns `None` for a count that fell. Such counts
+    /// began anew.
+    fn rates(
+        before: &Self::Counts,
+        after: &Self::Counts,
+        rate: impl Fn(u64, u64) -> Option<f64>,
+    ) -> Option<Self::Rates>;
+}
+
+/// A report, with its rates from the second one on.
+#[derive(Serialize)]
+pub struct Watched<R: Counted> {
+    /// The report.
+    #[serde(flatten)]
+    pub report: R,
+    /// The current rates.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_second: Option<R::Rates>,
+}
+
+/// The last counts and their time.
+pub struct Watch<R: Counted>(Option<(Instant, R::Counts)>);
+
+impl<R: Counted> Watch<R> {
+    /// Returns a watch before its first report.
+    pub fn new() -> Self {
+        Self(None)
+    }
+
+    /// Adds the rates since the last report to `report`, which is of `now`.
+    pub fn look(&mut self, report: R, now: Instant) -> Watched<R> {
+        let last = self.0.take().zip(report.counts());
+        let per_second = last.and_then(|((then, before), after)| {
+            let seconds = (now - then).as_secs_f64();
+            let rate = |before: u64, after: u64| Some(after.checked_sub(before)? as f64 / seconds);
+            R::rates(&before, after, rate).filter(|_| seconds > 0.0)
+        });
+        self.0 = report.counts().map(|counts| (now, counts.clone()));
+        Watched { report, per_second }
+    }
+}
+
+/// How a report is printed.
+#[derive(Args)]
+pub struct WatchArguments {
+    /// Print it again every second, with rates, until Ctrl-C or the end of the pool's owner
+    #[arg(long)]
+    watch: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl WatchArguments {
+    /// Prints the report that `ask` gets from the pool at `path`. A watch also ends if nobody reads it.
+    pub fn print<R: Counted>(
+        &self,
+        path: &Path,
+        ask: impl FnMut(&mut CommandPool) -> Outcome<R>,
+        show: impl Fn(&R) -> String,
+        show_rates: impl Fn(&R::Rates) -> String,
+    ) -> Outcome {
+        stop::watch()?;
+        let mut command_pool = CommandPool::new(path)?;
+        let show = |watched: &Watched<R>| {
+            show(&watched.report) + &watched.per_second.as_ref().map(&show_rates).unwrap_or_default()
+        };
+        let printed = self.print_each(&mut command_pool, ask, show);
+        and_then_cleared(printed, command_pool.close())
+    }
+
+    fn print_each<R: Counted>(
+        &self,
+        command_pool: &mut CommandPool,
+        mut ask: impl FnMut(&mut CommandPool) -> Outcome<R>,
+        show: impl Fn(&Watched<R>) -> String,
+    ) -> Outcome {
+        let mut looks = Watch::new();
+        loop {
+            let report = looks.look(ask(command_pool)?, Instant::now());
+            let is_read = print_on(self.json, &report, &show)?;
+            if !self.watch || !is_read || command_pool.owner().is_some() || stop::is_asked() {
+                return Ok(());
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
