@@ -25,7 +25,7 @@
 //!   and after each backup of the pool before the next segment is written. So an older copy of the pool or of the SSD is
 //!   refused.
 //! - TI12. Each step of background work makes progress, or rests. After three failures in a row nothing is written
-//!   until a slot was freed.
+//!   until a slot was freed; without that, one segment is tried a minute later.
 //! - TI13. The file system has a tier once all of its SSDs are members of the pool and stamped. What a crash left before
 //!   that is undone when the file system is opened, or gains a tier.
 //! - TI14. Only free segments are trimmed: without names, and the change that took the last one is durable. A segment is
@@ -78,6 +78,12 @@ use crate::{Error, Result};
 /// The time between two searches for dirty pages that may go, if there are too few for a segment, in nanoseconds.
 const REST_NS: i64 = 1_000_000_000;
 
+/// The time between failures of writes to the SSDs and the next write, in nanoseconds.
+const RETRY_NS: i64 = 60_000_000_000;
+
+/// No time.
+const NEVER: i64 = 0;
+
 /// The part of all segments that is free after a cleaning that a user asks for.
 const CLEANED_SHARE: u64 = 10;
 
@@ -103,6 +109,8 @@ pub(crate) struct TierWork {
     rests_until: AtomicI64,
     /// The time of the last step that moved pages.
     worked_at: AtomicI64,
+    /// Writes that failed are tried again then.
+    retries_at: AtomicI64,
     /// No segments to trim are looked for before this time.
     next_trim: AtomicI64,
     /// No segment is cleaned ahead of its use before this time, because that gained nothing.
@@ -128,12 +136,29 @@ impl DirtyBounds {
 
 /// Does a bounded piece of the tier's work. Returns true if there may be more.
 pub(crate) fn step_tier(files: &FileLayer, work: &TierWork) -> Result<bool> {
-    let Some(slots) = files.slots.as_ref().filter(|slots| slots.failure().is_none()) else { return Ok(false) };
+    let Some(slots) = files.slots.as_ref().filter(|slots| may_write(files, slots, work)) else { return Ok(false) };
     if step_pages(files, slots, work)? {
         work.worked_at.store(files.now(), Ordering::Relaxed);
         return Ok(true);
     }
     trim_segments::step_trim(files, slots, work)
+}
+
+/// Returns true if segments may be written. After failures one may be, once they have rested (TI12).
+fn may_write(files: &FileLayer, slots: &SlotStore, work: &TierWork) -> bool {
+    if slots.may_write() {
+        work.retries_at.store(NEVER, Ordering::Relaxed);
+        return true;
+    }
+    let (now, at) = (files.now(), work.retries_at.load(Ordering::Relaxed));
+    if at != NEVER && now < at {
+        return false;
+    }
+    work.retries_at.store(now + RETRY_NS, Ordering::Relaxed);
+    if at != NEVER {
+        slots.retry();
+    }
+    at != NEVER
 }
 
 /// Evicts, destages or cleans some pages. Returns true if it did.

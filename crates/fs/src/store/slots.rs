@@ -30,7 +30,7 @@ use crate::store::tier_counters::TierCounters;
 use crate::store::tier_set::{SegmentState, TierMember, TierSet};
 use crate::{Error, Result};
 
-/// Failures in a row after which no segment is written any more.
+/// Failures in a row after which writes of segments rest.
 const FAILURES_MAX: u32 = 3;
 
 /// Segments are cleaned while fewer than one in so many are free.
@@ -189,19 +189,18 @@ impl SlotStore {
         self.set.read().state(segment).sequence.load(Ordering::SeqCst)
     }
 
-    /// Writes `segment`, summary and pages. Durable on return. After three failures in a row nothing is written any more
-    /// (TI12).
+    /// Writes `segment`, summary and pages. Durable on return.
     ///
     /// # Errors
-    /// Those of the SSD. The segment is not used again.
+    /// Those of the SSD. The segment is not used again before [`SlotStore::retry`].
     pub fn write_segment(&self, segment: SegmentNo, bytes: &[u8]) -> Result<()> {
         let written = self.write_and_flush(segment, bytes);
         match &written {
-            Ok(()) => self.failures.store(0, Ordering::Relaxed),
+            Ok(()) => self.forget_failures(),
             Err(error) => {
                 self.set.read().state(segment).is_bad.store(true, Ordering::SeqCst);
-                let failures = self.failures.fetch_add(1, Ordering::Relaxed) + 1;
-                if failures >= FAILURES_MAX && !planted!("fs: endless failures") {
+                self.failures.fetch_add(1, Ordering::Relaxed);
+                if !self.may_write() {
                     *self.failure.lock() = Some(error.to_string());
                 }
             }
@@ -224,7 +223,18 @@ impl SlotStore {
         self.may_be_copied.swap(false, Ordering::SeqCst)
     }
 
-    /// Returns why nothing is written to the SSDs any more, if that is so.
+    /// Returns true unless so many writes have failed in a row that no segment is written (TI12).
+    pub fn may_write(&self) -> bool {
+        self.failures.load(Ordering::Relaxed) < FAILURES_MAX || planted!("fs: endless failures")
+    }
+
+    /// Allows one more write of a segment, also of one that failed (TI12).
+    pub fn retry(&self) {
+        self.set.read().segments().for_each(|(_, state)| state.is_bad.store(false, Ordering::SeqCst));
+        self.failures.store(FAILURES_MAX - 1, Ordering::Relaxed);
+    }
+
+    /// Returns why writes of segments rest, if they do, until a write succeeds or a slot is freed.
     pub fn failure(&self) -> Option<String> {
         self.failure.lock().clone()
     }
@@ -336,6 +346,10 @@ impl SlotStore {
         }
         named.fetch_sub(1, Ordering::SeqCst);
         // What failed may be possible now (TI12).
+        self.forget_failures();
+    }
+
+    fn forget_failures(&self) {
         if self.failures.load(Ordering::Relaxed) > 0 {
             self.failures.store(0, Ordering::Relaxed);
             *self.failure.lock() = None;

@@ -15,7 +15,7 @@ use crate::file::{bring_in, write};
 use crate::format::segment::{SEGMENT_BYTES, SEGMENTS_AT};
 use crate::store::tier_members::{TierDisk, TierOpening};
 use crate::tier::{clean_segments, evict};
-use crate::{Allocate, FileSystem, Ino, Rename};
+use crate::{Allocate, FileSystem, FsOptions, Ino, Rename};
 
 /// Segments of the SSD.
 pub(super) const SEGMENTS: u64 = 6;
@@ -35,9 +35,13 @@ pub(super) fn geometry() -> Geometry {
 }
 
 pub(super) fn open(world: &World) -> crate::Result<Arc<FileSystem>> {
+    open_with(world, options(None))
+}
+
+pub(super) fn open_with(world: &World, options: FsOptions) -> crate::Result<Arc<FileSystem>> {
     let pool = Pool::open(world.memory().clone(), BOOT)?.0;
     let opening = TierOpening { open: &|_| Ok(world.disk(0).clone()), nonce: 6 };
-    FileSystem::open_tiered(Arc::new(pool), NAME, options(None), &opening)
+    FileSystem::open_tiered(Arc::new(pool), NAME, options, &opening)
 }
 
 pub(super) fn new_world(model: Model) -> World {

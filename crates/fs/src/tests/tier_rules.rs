@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use ferrite_crash::{LyingMemory, Model};
 use ferrite_disk::Access;
@@ -9,13 +10,13 @@ use ferrite_pool::layout::{CHUNK, PAGE};
 
 use super::append_checksums::{append, lent};
 use super::crash::client;
-use super::support::{assert_sound, content, new_memory};
+use super::support::{assert_sound, content, new_memory, options};
 use super::tier_crashes::{self, new_world};
 use super::tiers::{self, TieredWorld, bytes, make, send_away};
 use super::{Bug, plant, stop_at};
 use crate::client::known_end::KnownEnd;
 use crate::tier::{evict, step_tier};
-use crate::{Allocate, Ino};
+use crate::{Allocate, FsOptions, Ino, Time};
 
 /// Overwrites a file after its pages were chosen to be evicted. Returns true if it has its new content then.
 fn keeps_what_is_stored_amid_eviction(bug: Option<Bug>) -> bool {
@@ -183,6 +184,39 @@ fn ti12_writes_to_a_dead_ssd_rest_after_three_failures() {
 fn canary_endless_writes_to_a_dead_ssd_are_found() {
     let (requests, is_told) = requests_to_a_dead_ssd(Some(Bug::EndlessFailures));
     assert!(requests > 3 && !is_told, "{requests} requests");
+}
+
+/// TI12: what failed is tried again, one segment a minute, and goes on once that succeeds.
+#[test]
+fn ti12_writes_go_on_when_the_ssd_does() {
+    let world = new_world(Model::MAPPED);
+    let seconds = Arc::new(AtomicI64::new(1));
+    let now = Arc::clone(&seconds);
+    let clock = Arc::new(move || Time(now.load(Ordering::Relaxed) * 1_000_000_000));
+    let options = FsOptions { clock, ..options(None) };
+    let fs = tier_crashes::open_with(&world, options).expect("it opens");
+    let file = make(&fs, "file");
+    fs.write(file, 0, &bytes(1, 300 * PAGE as usize)).expect("written");
+    let slots = fs.slots.as_ref().expect("a tier");
+    let pass_minutes = |minutes: u64| {
+        for _ in 0..minutes * 60 {
+            seconds.fetch_add(1, Ordering::Relaxed);
+            // Trims fail, too.
+            while step_tier(&fs, &fs.tier).unwrap_or(false) {}
+            let _ = fs.drain_tier();
+        }
+    };
+    let before = world.disk(0).requests();
+    world.disk(0).fail_from(before);
+    pass_minutes(10);
+    let requests = world.disk(0).requests() - before;
+    assert!((7..40).contains(&requests) && slots.failure().is_some(), "{requests} requests");
+    world.disk(0).fail_from(u64::MAX);
+    pass_minutes(2);
+    assert!(slots.failure().is_none());
+    send_away(&fs);
+    assert!(slots.named() > 0 && content(&fs, file).expect("read") == bytes(1, 300 * PAGE as usize));
+    assert_sound(&fs);
 }
 
 /// TI12: what failed is tried again once a slot was freed.

@@ -32,6 +32,9 @@ struct MovingPages {
 
 /// Makes more segments free than it writes. Returns false if that is impossible.
 pub(crate) fn clean(files: &FileLayer, slots: &SlotStore, work: &TierWork) -> Result<bool> {
+    if !slots.may_write() {
+        return Ok(false);
+    }
     // No other thread writes a victim again while its pages move: only the check would distinguish its words.
     let _alone = (!planted!("fs: shared cleaning")).then(|| work.destage.lock());
     // Segments that are nearly full are filled up from one that becomes sparser, until that is empty too (TI12).
