@@ -29,6 +29,7 @@ pub(crate) mod tier_joining;
 pub(crate) mod tier_leaving;
 pub(crate) mod tier_members;
 pub(crate) mod tier_set;
+pub(crate) mod write_failures;
 
 use std::sync::{Arc, OnceLock, Weak};
 

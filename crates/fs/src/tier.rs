@@ -146,7 +146,7 @@ pub(crate) fn step_tier(files: &FileLayer, work: &TierWork) -> Result<bool> {
 
 /// Returns true if segments may be written. After failures one may be, once they have rested (TI12).
 fn may_write(files: &FileLayer, slots: &SlotStore, work: &TierWork) -> bool {
-    if slots.may_write() {
+    if slots.failures.may_write() {
         work.retries_at.store(NEVER, Ordering::Relaxed);
         return true;
     }
@@ -222,7 +222,7 @@ pub(crate) fn drain_tier(files: &FileLayer, work: &TierWork) -> Result<()> {
     let Some(slots) = &files.slots else { return Ok(()) };
     loop {
         while destage::destage(files, slots, work, destage::Fill::Partly)? {}
-        if let Some(why) = slots.failure() {
+        if let Some(why) = slots.failures.why() {
             return Err(Error::Ssd(why));
         }
         if slots.segments().1 >= 2 || !clean_segments::clean(files, slots, work)? {

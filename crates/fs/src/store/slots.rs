@@ -28,10 +28,8 @@ use crate::store::read_streams::ReadStreams;
 use crate::store::slots::held_segments::SegmentHold;
 use crate::store::tier_counters::TierCounters;
 use crate::store::tier_set::{SegmentState, TierMember, TierSet};
+use crate::store::write_failures::WriteFailures;
 use crate::{Error, Result};
-
-/// Failures in a row after which writes of segments rest.
-const FAILURES_MAX: u32 = 3;
 
 /// Segments are cleaned while fewer than one in so many are free.
 const FREE_SEGMENTS_SHARE: u64 = 50;
@@ -75,8 +73,7 @@ pub(crate) struct SlotStore {
     reread: AtomicU64,
     overwritten: AtomicU64,
     /// Segments that could not be written one after the other, and why the last one could not.
-    failures: AtomicU32,
-    failure: Mutex<Option<String>>,
+    pub failures: WriteFailures,
     /// The pool may have been copied since the SSDs got their generation (TI11).
     may_be_copied: AtomicBool,
     hold: SegmentHold,
@@ -115,8 +112,7 @@ impl SlotStore {
             policy: AtomicU32::new(policy as u32),
             reread: AtomicU64::new(0),
             overwritten: AtomicU64::new(0),
-            failures: AtomicU32::new(0),
-            failure: Mutex::new(None),
+            failures: WriteFailures::default(),
             may_be_copied: AtomicBool::new(false),
             hold: SegmentHold::default(),
         }
@@ -196,13 +192,10 @@ impl SlotStore {
     pub fn write_segment(&self, segment: SegmentNo, bytes: &[u8]) -> Result<()> {
         let written = self.write_and_flush(segment, bytes);
         match &written {
-            Ok(()) => self.forget_failures(),
+            Ok(()) => self.failures.forget(),
             Err(error) => {
                 self.set.read().state(segment).is_bad.store(true, Ordering::SeqCst);
-                self.failures.fetch_add(1, Ordering::Relaxed);
-                if !self.may_write() {
-                    *self.failure.lock() = Some(error.to_string());
-                }
+                self.failures.note(error);
             }
         }
         written
@@ -223,20 +216,10 @@ impl SlotStore {
         self.may_be_copied.swap(false, Ordering::SeqCst)
     }
 
-    /// Returns true unless so many writes have failed in a row that no segment is written (TI12).
-    pub fn may_write(&self) -> bool {
-        self.failures.load(Ordering::Relaxed) < FAILURES_MAX || planted!("fs: endless failures")
-    }
-
     /// Allows one more write of a segment, also of one that failed (TI12).
     pub fn retry(&self) {
         self.set.read().segments().for_each(|(_, state)| state.is_bad.store(false, Ordering::SeqCst));
-        self.failures.store(FAILURES_MAX - 1, Ordering::Relaxed);
-    }
-
-    /// Returns why writes of segments rest, if they do, until a write succeeds or a slot is freed.
-    pub fn failure(&self) -> Option<String> {
-        self.failure.lock().clone()
+        self.failures.allow_one();
     }
 
     /// Returns the rules by which pages move.
@@ -346,14 +329,7 @@ impl SlotStore {
         }
         named.fetch_sub(1, Ordering::SeqCst);
         // What failed may be possible now (TI12).
-        self.forget_failures();
-    }
-
-    fn forget_failures(&self) {
-        if self.failures.load(Ordering::Relaxed) > 0 {
-            self.failures.store(0, Ordering::Relaxed);
-            *self.failure.lock() = None;
-        }
+        self.failures.forget();
     }
 
     /// Returns true if the page at `place` can be clean. Pages that the pool gained since it was opened cannot.
@@ -371,7 +347,7 @@ impl SlotStore {
         let leaving = set.members().iter().filter(|member| member.ssd.state == SsdState::Leaving);
         let moves: u64 = leaving.flat_map(|member| set.states_of(member)).map(SegmentState::named).sum();
         let more = more.saturating_sub(moves);
-        let is_full = self.failure().is_some() && !planted!("fs: room on a dead SSD");
+        let is_full = self.failures.why().is_some() && !planted!("fs: room on a dead SSD");
         let [all, more] = [all, more].map(|pages| pages.saturating_sub(2 * SEGMENT_PAGES));
         (all, if is_full { 0 } else { more })
     }

@@ -316,7 +316,7 @@ fn ti12_sweep_of_failing_requests_of_the_ssd_loses_nothing() {
             put(&fs, at(&fs, "big"), 0, 0, 0);
         }
         assert!(content(&fs, at(&fs, "big")).expect("it reads by now") == want, "request {number}");
-        assert!(slots.failure().is_none(), "one failure is not the end");
+        assert!(slots.failures.why().is_none(), "one failure is not the end");
         assert_sound(&fs);
     }
 }

@@ -210,10 +210,10 @@ fn ti12_writes_go_on_when_the_ssd_does() {
     world.disk(0).fail_from(before);
     pass_minutes(10);
     let requests = world.disk(0).requests() - before;
-    assert!((7..40).contains(&requests) && slots.failure().is_some(), "{requests} requests");
+    assert!((7..40).contains(&requests) && slots.failures.why().is_some(), "{requests} requests");
     world.disk(0).fail_from(u64::MAX);
     pass_minutes(2);
-    assert!(slots.failure().is_none());
+    assert!(slots.failures.why().is_none());
     send_away(&fs);
     assert!(slots.named() > 0 && content(&fs, file).expect("read") == bytes(1, 300 * PAGE as usize));
     assert_sound(&fs);
@@ -231,11 +231,11 @@ fn ti12_writes_go_on_once_a_slot_was_freed() {
     world.disk(0).fail_from(world.disk(0).requests());
     assert!(fs.drain_tier().is_err());
     let slots = fs.slots.as_ref().expect("a tier");
-    assert!(slots.failure().is_some());
+    assert!(slots.failures.why().is_some());
     world.disk(0).fail_from(u64::MAX);
     fs.unlink(Ino::ROOT, b"gone").expect("removed");
     super::support::run_steps(&fs);
-    assert!(slots.failure().is_none());
+    assert!(slots.failures.why().is_none());
     send_away(&fs);
     assert!(slots.named() > 0 && content(&fs, kept).expect("read") == bytes(2, 40 * PAGE as usize));
     assert_sound(&fs);

@@ -32,7 +32,7 @@ struct MovingPages {
 
 /// Makes more segments free than it writes. Returns false if that is impossible.
 pub(crate) fn clean(files: &FileLayer, slots: &SlotStore, work: &TierWork) -> Result<bool> {
-    if !slots.may_write() {
+    if !slots.failures.may_write() {
         return Ok(false);
     }
     // No other thread writes a victim again while its pages move: only the check would distinguish its words.

@@ -59,7 +59,7 @@ impl GatheredPages {
 /// Destages a segment of pages that were not used lately, or of any if there are too few. Returns false if nothing is
 /// to be destaged, or no segment is free.
 pub(crate) fn destage(files: &FileLayer, slots: &SlotStore, work: &TierWork, fill: Fill) -> Result<bool> {
-    if files.clients.has_orphaned_clients() || !slots.may_write() {
+    if files.clients.has_orphaned_clients() || !slots.failures.may_write() {
         return Ok(false);
     }
     // Until the shadows are set: a second copy of a page would clear the mark of a store behind the first.
@@ -102,7 +102,7 @@ fn destage_to(
     bytes[..PAGE as usize].copy_from_slice(&summary);
     if slots.write_segment(segment, &bytes).is_err() {
         // The pages stay dirty, and another segment is tried.
-        return Ok(slots.may_write());
+        return Ok(slots.failures.may_write());
     }
     slots.counters.destaged_segments.add(1);
     slots.counters.destaged_pages.add(pages.len() as u64);

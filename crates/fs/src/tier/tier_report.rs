@@ -55,6 +55,6 @@ pub(crate) fn report(slots: &SlotStore) -> TierReport {
         away_bytes: slots.named() * PAGE,
         clean_bytes: slots.clean_pages() * PAGE,
         policy: slots.policy(),
-        failed: slots.failure(),
+        failed: slots.failures.why(),
     }
 }

@@ -175,7 +175,7 @@ pub(crate) fn stats(files: &FileLayer, work: &TierWork) -> Option<TierStats> {
 }
 
 fn rests(files: &FileLayer, work: &TierWork) -> String {
-    if let Some(failed) = files.slots.as_ref().and_then(|slots| slots.failure()) {
+    if let Some(failed) = files.slots.as_ref().and_then(|slots| slots.failures.why()) {
         return failed;
     }
     let reason = if files.now() < work.rests_until.load(Ordering::Relaxed) {
