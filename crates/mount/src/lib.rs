@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -260,14 +260,39 @@ impl Mounted {
         self.end(true).map_err(NotUnmounted::Io)
     }
 
+    fn is_answered_no_longer(&self) -> bool {
+        self.session.as_ref().is_none_or(|session| session.guard.is_finished())
+    }
+
     /// Returns true if the session ends within `patience`. The kernel ends it with the last copy of the mount.
     fn has_ended_within(&self, patience: Duration) -> bool {
-        let has_ended = || self.session.as_ref().is_none_or(|session| session.guard.is_finished());
         let until = Instant::now() + patience;
-        while !has_ended() && Instant::now() < until {
+        while !self.is_answered_no_longer() && Instant::now() < until {
             thread::sleep(LOOKS);
         }
-        has_ended()
+        self.is_answered_no_longer()
+    }
+
+    /// Makes the kernel write back what it holds of the file system on `point`, by a child process. A thread of this
+    /// process would hold the FUSE connection open while it waits, and a kill would not end it. The child gets no answer
+    /// once the session has ended, for want of descriptors for example.
+    fn write_back(&self, point: &Path) -> io::Result<()> {
+        let failed = |why: &str| io::Error::other(format!("writing back what the kernel holds of open files: {why}"));
+        let mut sync = Command::new("sync");
+        sync.args(["-f", "--"]).arg(point).stdin(Stdio::null()).stdout(Stdio::null());
+        let mut child = sync.spawn().map_err(|error| failed(&error.to_string()))?;
+        loop {
+            match child.try_wait()? {
+                Some(status) if status.success() => return Ok(()),
+                Some(status) => return Err(failed(&format!("`sync -f` ended with {status}"))),
+                None if self.is_answered_no_longer() => {
+                    child.kill()?;
+                    child.wait()?;
+                    return Err(failed("the threads that answer the kernel have ended"));
+                }
+                None => thread::sleep(LOOKS),
+            }
+        }
     }
 
     /// Unmounts lazily, even if programs use the file system: their open files fail when this process ends. The kernel
@@ -276,7 +301,7 @@ impl Mounted {
     /// # Errors
     /// If the file system is still mounted, or if the kernel could not write everything back.
     pub fn abandon(mut self) -> io::Result<()> {
-        let written = self.seen_at().map_or(Ok(()), |point| write_back(&point));
+        let written = self.seen_at().map_or(Ok(()), |point| self.write_back(&point));
         while let Some(point) = self.seen_at() {
             self.take_from(&point, true)?;
         }
@@ -364,15 +389,6 @@ fn as_user<F: Filesystem>(fuse_fs: F, point: &Path, options: &MountOptions) -> i
         if options.read_only { MountOption::RO } else { MountOption::RW },
     ];
     Session::new(fuse_fs, point, &config)
-}
-
-/// Makes the kernel write back what it holds of the file system on `point`, by a child process. A thread of this process
-/// would hold the FUSE connection open while it waits, and a kill would not end it.
-fn write_back(point: &Path) -> io::Result<()> {
-    let describe = |why: &str| io::Error::other(format!("writing back what the kernel holds of open files: {why}"));
-    let ended =
-        Command::new("sync").args(["-f", "--"]).arg(point).output().map_err(|error| describe(&error.to_string()))?;
-    if ended.status.success() { Ok(()) } else { Err(describe(String::from_utf8_lossy(&ended.stderr).trim())) }
 }
 
 /// Returns descriptions of the processes that have a file under `point` open, work in it or run from it, and of mounts
