@@ -260,17 +260,18 @@ impl Mounted {
         self.end(true).map_err(NotUnmounted::Io)
     }
 
-    fn is_answered_no_longer(&self) -> bool {
+    /// Returns true if no thread answers the kernel any more.
+    fn has_session_ended(&self) -> bool {
         self.session.as_ref().is_none_or(|session| session.guard.is_finished())
     }
 
     /// Returns true if the session ends within `patience`. The kernel ends it with the last copy of the mount.
     fn has_ended_within(&self, patience: Duration) -> bool {
         let until = Instant::now() + patience;
-        while !self.is_answered_no_longer() && Instant::now() < until {
+        while !self.has_session_ended() && Instant::now() < until {
             thread::sleep(LOOKS);
         }
-        self.is_answered_no_longer()
+        self.has_session_ended()
     }
 
     /// Makes the kernel write back what it holds of the file system on `point`, by a child process. A thread of this
@@ -279,20 +280,18 @@ impl Mounted {
     fn write_back(&self, point: &Path) -> io::Result<()> {
         let failed = |why: &str| io::Error::other(format!("writing back what the kernel holds of open files: {why}"));
         let mut sync = Command::new("sync");
-        sync.args(["-f", "--"]).arg(point).stdin(Stdio::null()).stdout(Stdio::null());
+        sync.args(["-f", "--"]).arg(point).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = sync.spawn().map_err(|error| failed(&error.to_string()))?;
-        loop {
-            match child.try_wait()? {
-                Some(status) if status.success() => return Ok(()),
-                Some(status) => return Err(failed(&format!("`sync -f` ended with {status}"))),
-                None if self.is_answered_no_longer() => {
-                    child.kill()?;
-                    child.wait()?;
-                    return Err(failed("the threads that answer the kernel have ended"));
-                }
-                None => thread::sleep(LOOKS),
+        while child.try_wait()?.is_none() {
+            if self.has_session_ended() {
+                child.kill()?;
+                child.wait()?;
+                return Err(failed("the threads that answer the kernel have ended"));
             }
+            thread::sleep(LOOKS);
         }
+        let ended = child.wait_with_output()?;
+        if ended.status.success() { Ok(()) } else { Err(failed(String::from_utf8_lossy(&ended.stderr).trim())) }
     }
 
     /// Unmounts lazily, even if programs use the file system: their open files fail when this process ends. The kernel

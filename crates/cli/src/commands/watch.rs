@@ -17,16 +17,16 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// A report whose counts have rates.
 pub trait Counted: Serialize + DeserializeOwned {
-    /// The counts. A report about something that is closed has none.
+    /// The counts of a report.
     type Counts: Clone;
     /// The counts per second.
     type Rates: Serialize;
 
-    /// Returns the counts of the report.
+    /// Returns the counts, or `None` if the disk or guest is closed.
     fn counts(&self) -> Option<&Self::Counts>;
 
-    /// Returns the rates from `before` to `after` by `rate`, which returns `None` for a count that fell. Such counts
-    /// began anew.
+    /// Returns the rates from `before` to `after`, each by `rate`, or `None` if a count fell: the counts began at zero
+    /// again in between.
     fn rates(
         before: &Self::Counts,
         after: &Self::Counts,
@@ -79,7 +79,7 @@ pub struct WatchArguments {
 }
 
 impl WatchArguments {
-    /// Prints the report that `ask` gets from the pool at `path`. A watch also ends if nobody reads it.
+    /// Prints the report that `ask` gets from the pool at `path`. A watch also ends when its reader does.
     pub fn print<R: Counted>(
         &self,
         path: &Path,

@@ -23,7 +23,7 @@ impl WriteFailures {
         self.count.load(Ordering::Relaxed) < FAILURES_MAX || planted!("fs: endless failures")
     }
 
-    /// Returns why writes rest, if they do. One that is tried meanwhile changes that only if it succeeds.
+    /// Returns the error after which writes rest, until a write succeeds or a slot is freed.
     pub fn why(&self) -> Option<String> {
         self.why.lock().clone()
     }
