@@ -104,19 +104,19 @@ impl GateRun {
         self.end(StepResult { name, took: Duration::ZERO, verdict: StepVerdict::Passed, tally });
     }
 
-    /// Prints the summary, with the counts in the last line. Returns true if every step passed.
+    /// Prints the summary, with what failed and the counts in the last lines. Returns true if every step passed.
     pub fn finish(self) -> bool {
         println!("\nsummary");
         for (test, reason) in &self.skips {
             println!("  skipped {test}: {reason}");
         }
-        for (test, how) in &self.failures {
-            println!("  failed {test}: {how}");
-        }
         for done in &self.done {
             println!("  {:<14} {:>8.1} s  {}", done.name, done.took.as_secs_f64(), done.outcome());
         }
         println!("  {:<14} {:>8.1} s", "all", self.started.elapsed().as_secs_f64());
+        for (test, how) in &self.failures {
+            println!("  failed {test}: {how}");
+        }
         let mut sum = TestTally::default();
         for done in &self.done {
             sum += done.counted();

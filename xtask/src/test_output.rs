@@ -76,7 +76,7 @@ impl OutputPart {
 }
 
 /// The number of bytes after which no further line of a failed test's message is kept.
-const MESSAGE_BYTES_MAX: usize = 400;
+const MESSAGE_BYTES_MAX: usize = 2000;
 
 impl TestOutput {
     /// Reads one line. Returns true if the line should be shown.
