@@ -173,6 +173,7 @@ bugs! {
     UnlistedGrowth = "fs: unlisted growth",
     /// Segments are written however often that fails (TI12).
     EndlessFailures = "fs: endless failures",
+    EndlessRest = "fs: endless rest",
     /// A stopped client holds back none of its files (TI21).
     ForgottenLease = "fs: forgotten lease",
     /// An SSD that nothing can be written to has free space (TI9).
