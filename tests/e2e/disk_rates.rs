@@ -28,6 +28,12 @@ impl Watching {
     pub fn look(&mut self) -> Value {
         self.reports.next().expect("a report").expect("JSON")
     }
+
+    /// Asserts that the command ends well, whose pool's owner has ended.
+    fn assert_ends_well(&mut self) {
+        assert!(self.reports.all(|report| report.is_ok()), "whole reports to the end");
+        assert_eq!(self.child.wait().expect("ended").code(), Some(0));
+    }
 }
 
 impl Drop for Watching {
@@ -37,7 +43,8 @@ impl Drop for Watching {
     }
 }
 
-/// The first report has counts alone. Each later report has rates, which show the writes.
+/// The first report has counts alone. Each later report has rates, which show the writes. The end of the pool's owner is
+/// the end of a watch and no failure.
 #[test]
 fn a_watched_disk_has_rates() {
     let folder = folder(true);
@@ -57,6 +64,8 @@ fn a_watched_disk_has_rates() {
         assert!(look["per_second"]["reads"].is_number(), "{look}");
     });
     assert!(looks.any(|look| wrote(&look)), "what is written meanwhile shows in the rates");
-    drop(watching);
+    let mut of_all = Watching::of(&["stat", &pool]);
+    of_all.look();
     server.interrupt();
+    [watching, of_all].iter_mut().for_each(Watching::assert_ends_well);
 }

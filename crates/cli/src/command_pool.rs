@@ -225,10 +225,22 @@ impl CommandPool {
         self.call(ServiceRequest::of(&request), false)
     }
 
+    /// Sends `request`, which changes nothing. Returns `None` if the pool's owner has ended.
+    pub fn look<T: DeserializeOwned>(&mut self, request: impl TypedRequest) -> Outcome<Option<T>> {
+        match self.answer(ServiceRequest::of(&request), true) {
+            Err(Error::Died) => Ok(None),
+            answer => Ok(Some(serde_json::from_value(answer?)?)),
+        }
+    }
+
     fn call<T: DeserializeOwned>(&mut self, request: ServiceRequest<'_>, is_cancelled_by_signals: bool) -> Outcome<T> {
+        Ok(serde_json::from_value(self.answer(request, is_cancelled_by_signals)?)?)
+    }
+
+    fn answer(&mut self, request: ServiceRequest<'_>, is_cancelled_by_signals: bool) -> Result<Value, Error> {
         let bar = Bar::new();
         let watch = &mut |it: Progress| bar.show(&it) || !is_cancelled_by_signals;
-        Ok(serde_json::from_value(self.0.call(request, watch)?.value)?)
+        Ok(self.0.call(request, watch)?.value)
     }
 
     /// Sends a `request` that a service describes as data.

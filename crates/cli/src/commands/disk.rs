@@ -190,8 +190,8 @@ impl Disk {
 impl Stat {
     fn run(self) -> Outcome {
         let Self { disk: InPool { pool, words: DiskName { name } }, how } = self;
-        let ask = |pool: &mut CommandPool| pool.ask(DiskRequest::Stat { name: name.clone() }, None);
-        how.print(&pool.path()?, ask, show, Rates::show)
+        let look = |pool: &mut CommandPool| pool.look(DiskRequest::Stat { name: name.clone() });
+        how.print(&pool.path()?, look, show, Rates::show)
     }
 }
 

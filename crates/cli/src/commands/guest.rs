@@ -137,8 +137,8 @@ impl Guest {
 impl GuestStat {
     fn run(self) -> Outcome {
         let Self { guest: InPool { pool, words: GuestName { name } }, how } = self;
-        let ask = |pool: &mut CommandPool| pool.ask(GuestRequest::Stat { name: name.clone() }, None);
-        how.print(&pool.path()?, ask, show_counts, GuestRates::show)
+        let look = |pool: &mut CommandPool| pool.look(GuestRequest::Stat { name: name.clone() });
+        how.print(&pool.path()?, look, show_counts, GuestRates::show)
     }
 }
 

@@ -10,6 +10,7 @@ use clap::Args;
 use ferrite_owner::Metric;
 use ferrite_owner::services::PoolRequest;
 
+use super::watch::end_with_owner;
 use super::{print_on, text};
 use crate::command_pool::CommandPool;
 use crate::outcome::{Outcome, and_then_cleared};
@@ -55,7 +56,10 @@ impl Stat {
         let mut screen = if is_watched && !self.json { Screen::open() } else { None };
         let mut before: Option<(Instant, Vec<Metric>)> = None;
         loop {
-            let metrics: Vec<Metric> = command_pool.ask(PoolRequest::Metrics, None)?;
+            let Some(metrics) = command_pool.look::<Vec<Metric>>(PoolRequest::Metrics)? else {
+                drop(screen);
+                return end_with_owner(before.is_some());
+            };
             let now = Instant::now();
             let passed = before.as_ref().map(|(then, metrics)| (now.duration_since(*then), metrics.as_slice()));
             // The first screen of a watch shows totals, because there is no rate yet.

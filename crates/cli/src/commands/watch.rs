@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use super::print_on;
 use crate::command_pool::CommandPool;
-use crate::outcome::{Outcome, and_then_cleared};
+use crate::outcome::{Failure, Outcome, and_then_cleared};
 use crate::stop;
 
 /// The pause between two reports.
@@ -79,11 +79,11 @@ pub struct WatchArguments {
 }
 
 impl WatchArguments {
-    /// Prints the report that `ask` gets from the pool at `path`. A watch also ends when its reader does.
+    /// Prints the report that `look` gets from the pool at `path`. A watch also ends when its reader does.
     pub fn print<R: Counted>(
         &self,
         path: &Path,
-        ask: impl FnMut(&mut CommandPool) -> Outcome<R>,
+        look: impl FnMut(&mut CommandPool) -> Outcome<Option<R>>,
         show: impl Fn(&R) -> String,
         show_rates: impl Fn(&R::Rates) -> String,
     ) -> Outcome {
@@ -92,24 +92,33 @@ impl WatchArguments {
         let show = |watched: &Watched<R>| {
             show(&watched.report) + &watched.per_second.as_ref().map(&show_rates).unwrap_or_default()
         };
-        let printed = self.print_each(&mut command_pool, ask, show);
+        let printed = self.print_each(&mut command_pool, look, show);
         and_then_cleared(printed, command_pool.close())
     }
 
     fn print_each<R: Counted>(
         &self,
         command_pool: &mut CommandPool,
-        mut ask: impl FnMut(&mut CommandPool) -> Outcome<R>,
+        mut look: impl FnMut(&mut CommandPool) -> Outcome<Option<R>>,
         show: impl Fn(&Watched<R>) -> String,
     ) -> Outcome {
         let mut looks = Watch::new();
+        let mut has_shown = false;
         loop {
-            let report = looks.look(ask(command_pool)?, Instant::now());
+            let Some(report) = look(command_pool)? else { return end_with_owner(has_shown) };
+            let report = looks.look(report, Instant::now());
             let is_read = print_on(self.json, &report, &show)?;
             if !self.watch || !is_read || command_pool.owner().is_some() || stop::is_asked() {
                 return Ok(());
             }
+            has_shown = true;
             std::thread::sleep(PAUSE);
         }
     }
+}
+
+/// Ends a watch whose pool's owner has ended, which is a failure only if the watch has shown nothing.
+pub fn end_with_owner(has_shown: bool) -> Outcome {
+    remark!("ferrite: the pool's owner has ended");
+    if has_shown { Ok(()) } else { Err(Failure::Reported) }
 }
