@@ -11,6 +11,7 @@ mod names;
 mod panics;
 mod reserve;
 mod rights;
+mod session_end;
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
@@ -26,7 +27,7 @@ use ferrite_memory::planted::{PlantedBug, plant_in_process, plant_in_process_wit
 use ferrite_memory::{MapOptions, Mapped};
 
 use super::folder::MountFolder;
-use super::{MountOptions, Mounted, NotUnmounted};
+use super::{KIND, MountOptions, Mounted, NotUnmounted};
 pub(crate) use bugs::Bug;
 use ferrite_fuse::is_root;
 
@@ -77,6 +78,15 @@ fn plant(bug: Option<Bug>) -> Vec<PlantedBug> {
     planted
 }
 
+/// A new file system in memory.
+fn file_system(data: DataMode) -> Arc<FileSystem> {
+    let memory = Mapped::anonymous(32 << 20, &MapOptions::default()).expect("memory");
+    let spec =
+        FsSpec { super_threshold_bytes: None, uid: 0, gid: 0, mode: 0o777, hash_seed: 3, now: Time(1_000_000_000) };
+    let options = FsOptions { data: Some(data), read_only: false, clock: Arc::new(|| CLOCK) };
+    FileSystem::alone(Arc::new(memory), &spec, options).expect("a file system")
+}
+
 /// A mounted file system that is gone with the test.
 struct World {
     fs: Arc<FileSystem>,
@@ -109,11 +119,7 @@ impl World {
         SETTLINGS.store(0, Ordering::Relaxed);
         WRITES.store(0, Ordering::Relaxed);
         let planted = plant(bug);
-        let memory = Mapped::anonymous(32 << 20, &MapOptions::default()).expect("memory");
-        let spec =
-            FsSpec { super_threshold_bytes: None, uid: 0, gid: 0, mode: 0o777, hash_seed: 3, now: Time(1_000_000_000) };
-        let options = FsOptions { data: Some(data), read_only: false, clock: Arc::new(|| CLOCK) };
-        let fs = FileSystem::alone(Arc::new(memory), &spec, options).expect("a file system");
+        let fs = file_system(data);
         let folder = tempfile::tempdir().expect("a folder");
         let mounted = Mounted::start(&fs, folder.path(), &World::how(cached)).expect("it is mounted");
         Some(Self { fs, folder, mounted: Some(mounted), planted, bug, _alone: alone })
