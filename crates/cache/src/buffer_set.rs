@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
+use crate::write_buffer::EPOCH_MAX;
+
 /// The buffers that are being filled: one for dirty versions, one for clean ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SlotUse {
@@ -67,7 +69,12 @@ impl BufferSet {
         self.epochs.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Lets later epochs be greater than `epoch`.
+    /// Returns true if there are epochs for new fillings.
+    pub fn has_epochs(&self) -> bool {
+        self.epochs.load(Ordering::Relaxed) <= EPOCH_MAX
+    }
+
+    /// Lets later epochs be greater than `epoch` (WB4).
     pub fn pass_epoch(&self, epoch: u64) {
         self.epochs.fetch_max(epoch + 1, Ordering::Relaxed);
     }

@@ -47,6 +47,9 @@ pub(crate) fn recover(core: &CacheCore) -> Result<(WorkerStart, CacheRecovery)> 
     }
     tables.add_batch(core)?;
     let slots = recover_slots(core, &tables.valid)?;
+    if !core.buffers.has_epochs() {
+        return Err(damaged(core, "it has no epochs left"));
+    }
     core.apply_marks()?;
     let mut space = LebSpace::default();
     for ssd in core.ssds.all().into_iter().filter(|ssd| ssd.is_writable()) {
@@ -152,6 +155,7 @@ fn recover_slots(core: &CacheCore, valid: &BTreeMap<u64, ValidTable>) -> Result<
         let epoch =
             core.memory.buffer_epoch(buffer).ok_or_else(|| damaged(core, &format!("the head of buffer {buffer}")))?;
         core.buffers.pass_epoch(epoch);
+        pass_earlier_epochs(core, buffer);
         if epoch == 0 {
             continue;
         }
@@ -186,6 +190,17 @@ fn recover_slots(core: &CacheCore, valid: &BTreeMap<u64, ValidTable>) -> Result<
         core.adopt_slot(slot, &header);
     }
     Ok(count)
+}
+
+/// Lets later epochs be greater than those of all slots of `buffer`: a buffer that is free and a table that is free keep
+/// no epoch (WB4).
+fn pass_earlier_epochs(core: &CacheCore, buffer: u32) {
+    if planted!("cache: an epoch comes again") {
+        return;
+    }
+    let pages = core.memory.layout().pages();
+    let headers = (buffer * pages..(buffer + 1) * pages).filter_map(|slot| core.memory.load_slot_header(slot));
+    headers.for_each(|header| core.buffers.pass_epoch(header.epoch));
 }
 
 /// Returns the header of the slot `slot` if the slot counts in the filling `epoch` (WB1).

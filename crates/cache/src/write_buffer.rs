@@ -14,6 +14,8 @@
 //!   read from a disk that may lose the bytes: after a crash it does not count.
 //! - WB2. The sequences of two slots with versions of one block have the order in which the versions became visible.
 //! - WB3. A buffer begins a new filling only after the slots of the last one are dead or in a valid table.
+//! - WB4. No two fillings have the same epoch, also of different openings of the cache: the headers of earlier fillings
+//!   stay in the slots that a filling has not reached, and do not count by their epochs alone.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
@@ -42,6 +44,8 @@ struct SlotMedia {
 const _: () = assert!(size_of::<SlotMedia>() == 64);
 const CLEAN_AT: u64 = 48;
 const DEAD_AT: u64 = 56;
+/// The highest epoch, which has 48 bits in the table of a LEB.
+pub(crate) const EPOCH_MAX: u64 = (1 << 48) - 1;
 
 /// The header of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +73,9 @@ pub(crate) fn decode_slot_header(salt: u32, bytes: &[u8; 64]) -> Option<SlotHead
         return None;
     }
     let epoch = media.epoch.get();
+    if epoch > EPOCH_MAX {
+        return None;
+    }
     Some(SlotHeader {
         sum: media.sum.get(),
         sequence: media.sequence.get(),
@@ -118,7 +125,7 @@ impl CacheMemory {
     pub fn buffer_epoch(&self, number: u32) -> Option<u64> {
         match self.memory().load_word(self.buffer(number)) {
             0 => Some(0),
-            word => unseal(self.salt, word),
+            word => unseal(self.salt, word).filter(|epoch| *epoch <= EPOCH_MAX),
         }
     }
 

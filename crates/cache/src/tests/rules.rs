@@ -71,6 +71,38 @@ fn canary_fill_that_enters_after_a_later_write_is_caught() {
     assert!(!overtaken_fill_does_not_hide_a_write());
 }
 
+/// Seals a buffer, drops its blocks around the cache, and opens the cache again before and behind a new filling of the
+/// buffer. Returns true if no dropped version comes back.
+fn no_slot_of_an_earlier_filling_counts() -> bool {
+    let shape = RigShape::default();
+    let world = shape.world();
+    let rig = shape.open(&world).expect("it opens");
+    (0..3).for_each(|block| rig.write(block, 1));
+    rig.clean();
+    go_around(&rig);
+    (0..3).for_each(|block| rig.write(block, 2));
+    rig.settle();
+    drop(rig);
+    let rig = shape.open(&world).expect("it opens again");
+    rig.cache.set(CacheSettings { mode: CacheMode::WriteBack, ..rig.cache.settings() }).expect("set");
+    rig.write(9, 3);
+    drop(rig);
+    let rig = shape.open(&world).expect("it opens again");
+    assert_eq!(rig.read(9), Ok(block_of(3)));
+    (0..3).all(|block| rig.read(block) == Ok(block_of(2)))
+}
+
+#[test]
+fn wb4_no_slot_of_an_earlier_filling_counts() {
+    assert!(no_slot_of_an_earlier_filling_counts());
+}
+
+#[test]
+fn canary_epoch_that_comes_again_is_caught() {
+    let _bug = plant("cache: an epoch comes again");
+    assert!(!no_slot_of_an_earlier_filling_counts());
+}
+
 /// Lets a LEB die while a request reads it. Returns true if it stays out of use until the request has ended.
 fn leb_that_is_read_stays() -> bool {
     let rig = rig();

@@ -27,6 +27,14 @@ fn wb1_header_with_a_flipped_bit_does_not_count() {
     assert_eq!(decode_slot_header(2, &bytes), None, "the salt of another cache");
 }
 
+/// A later epoch would not fit the table of a LEB.
+#[test]
+fn wb4_header_with_an_epoch_that_is_too_high_is_none() {
+    let highest = SlotHeader { epoch: EPOCH_MAX, ..header() };
+    assert_eq!(decode_slot_header(1, &encoded(&highest)), Some(highest));
+    assert_eq!(decode_slot_header(1, &encoded(&SlotHeader { epoch: EPOCH_MAX + 1, ..header() })), None);
+}
+
 #[test]
 fn marks_of_another_filling_do_not_count() {
     let mut bytes = encoded(&header());
