@@ -80,27 +80,7 @@ impl CacheCore {
     pub fn apply_marks(&self) -> Result<()> {
         let _storing = self.storing();
         let _stores = self.stores.lock();
-        let marks = std::mem::take(&mut *self.marks.lock());
-        let lease = self.memory.lease();
-        if !self.memory.memory().fence_is_durable() {
-            lease.barrier()?;
-        }
-        if planted!("cache: dead marks are forgotten") {
-            return Ok(());
-        }
-        let (last, replaced): (Vec<DeadMark>, Vec<DeadMark>) =
-            marks.into_iter().partition(|mark| mark.dropped.is_some());
-        self.store_marks(&replaced);
-        // The last version of a block dies behind the older ones: a crash must not bring one of them back (CA3).
-        for marks in runs_of_different_blocks(&last) {
-            if !planted!("cache: the last version dies before older ones") {
-                lease.drain()?;
-            }
-            self.store_marks(marks);
-        }
-        lease.drain()?;
-        self.pending_drops.fetch_sub(last.len(), Ordering::SeqCst);
-        Ok(())
+        store_all_marks(self)
     }
 
     fn store_marks(&self, marks: &[DeadMark]) {
@@ -112,6 +92,30 @@ impl CacheCore {
             }
         }
     }
+}
+
+/// Does [`CacheCore::apply_marks`] for a caller that stores into tables alone (LT2).
+pub(crate) fn store_all_marks(core: &CacheCore) -> Result<()> {
+    let marks = std::mem::take(&mut *core.marks.lock());
+    let lease = core.memory.lease();
+    if !core.memory.memory().fence_is_durable() {
+        lease.barrier()?;
+    }
+    if planted!("cache: dead marks are forgotten") {
+        return Ok(());
+    }
+    let (last, replaced): (Vec<DeadMark>, Vec<DeadMark>) = marks.into_iter().partition(|mark| mark.dropped.is_some());
+    core.store_marks(&replaced);
+    // The last version of a block dies behind the older ones: a crash must not bring one of them back (CA3).
+    for marks in runs_of_different_blocks(&last) {
+        if !planted!("cache: the last version dies before older ones") {
+            lease.drain()?;
+        }
+        core.store_marks(marks);
+    }
+    lease.drain()?;
+    core.pending_drops.fetch_sub(last.len(), Ordering::SeqCst);
+    Ok(())
 }
 
 /// Removes the dirty version `page` of `key` from the cache, which the user gives up, if it is the newest. Its mark is

@@ -11,7 +11,8 @@
 //! - CA2. An acknowledged write is a slot that counts (WB1); while fences are not durable, after the next flush.
 //! - CA3. A dead mark is durable before a table with the successor becomes valid, before a table that held a successor
 //!   becomes free, and before the mark of a successor that was dropped. Marks wait in a list: a thread that makes a table
-//!   valid or free stores all of them first.
+//!   valid or free stores all of them first. No mark is stored from its look at the slots until the index names their
+//!   pages: what died meanwhile dies in the table with it.
 //! - CA4. A buffer is free only when its table is valid or its slots are dead. A table is valid only when each copy that
 //!   it names was written and a flush of its SSD, begun after that, succeeded.
 //! - CA5. The copies of a LEB are on different SSDs.

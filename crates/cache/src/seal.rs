@@ -11,6 +11,7 @@ use crate::buffer_set::{SlotUse, WORKER_BUFFERS};
 use crate::cache_core::CacheCore;
 use crate::cache_layout::BLOCK;
 use crate::cache_worker::{CacheWorker, ValidTable, WorkerPart};
+use crate::dead_marks::store_all_marks;
 use crate::leb_table::{TableContent, TablePage};
 use crate::member_queues::{Member, MemberRequest};
 use crate::new_version::{Expected, NewVersion};
@@ -150,7 +151,7 @@ impl CacheWorker {
         let core = Arc::clone(&self.core);
         let may_use = |id| core.ssds.get(id).is_some_and(|ssd| ssd.is_writable());
         let Some(places) = self.space.take(copies, may_use) else { return false };
-        let content = self.content(seal, &places);
+        let content = content_of(&self.core, &self.seals[&seal], &places);
         let mut image = self.core.memory.encode_leb_header(&content);
         let job = self.seals.get_mut(&seal).expect("it is under way");
         for slot in &job.slots {
@@ -170,28 +171,6 @@ impl CacheWorker {
             self.start(request, WorkerPart::SealWrite { seal, copy });
         }
         true
-    }
-
-    /// Returns the content of the table of a seal as its slots are now.
-    fn content(&self, seal: u64, places: &[LebPlace]) -> TableContent {
-        let job = &self.seals[&seal];
-        let page = |slot: &u32| {
-            let state = &self.core.slots[*slot as usize];
-            let word = PageWord {
-                key: state.key(),
-                live: state.live.load(Ordering::Acquire),
-                dirty: state.dirty.load(Ordering::Acquire),
-                lost: false,
-                hits: state.hits.load(Ordering::Relaxed),
-            };
-            let sum = self.core.memory.load_slot_header(*slot).map_or(0, |header| header.sum);
-            TablePage { word, sum }
-        };
-        TableContent {
-            sequence: job.epoch,
-            places: [places.first().copied(), places.get(1).copied()],
-            pages: job.slots.iter().map(page).collect(),
-        }
     }
 
     /// Handles the end of the write of a copy.
@@ -231,7 +210,7 @@ impl CacheWorker {
         }
         let job = self.seals.remove(&seal).expect("it was just found");
         if !job.has_failed {
-            return self.commit_seal(seal, job);
+            return self.commit_seal(job);
         }
         for place in job.places.iter().filter(|place| place.leb > 0) {
             self.free_places([Some(*place), None]);
@@ -241,23 +220,28 @@ impl CacheWorker {
     }
 
     /// Makes the table of a written LEB valid, points the index to its pages, and frees the buffer (CA4).
-    fn commit_seal(&mut self, seal: u64, job: SealJob) -> Result<()> {
-        let places = job.places.clone();
-        self.seals.insert(seal, job);
-        let content = self.content(seal, &places);
-        let job = self.seals.remove(&seal).expect("it was just inserted");
+    fn commit_seal(&mut self, job: SealJob) -> Result<()> {
+        let core = Arc::clone(&self.core);
         let table = self.free_tables.pop().expect("there are as many tables as LEBs");
-        // Behind the snapshot: what is dead in it has a durable successor (CA3).
-        let is_early = planted!("cache: a table is valid before older versions are dead");
-        if !is_early {
-            self.core.apply_marks()?;
-        }
-        self.core.change_tables(|memory| memory.store_table(table, &content))?;
-        if is_early {
-            self.core.apply_marks()?;
-        }
-        turn_index(&self.core, table, &job, &content);
-        for place in &places {
+        let early = planted!("cache: a seal looks at slots early").then(|| content_of(&core, &job, &job.places));
+        let _ = early.is_some() && planted!("cache: amid a seal");
+        // No mark becomes durable between the look at the slots and the notes of pages that died meanwhile (CA3).
+        let content = core.change_tables(|memory| {
+            let content = early.unwrap_or_else(|| content_of(&core, &job, &job.places));
+            let _ = planted!("cache: amid a seal");
+            let is_late = planted!("cache: a table is valid before older versions are dead");
+            // Behind the snapshot: what is dead in it has a durable successor.
+            if !is_late {
+                store_all_marks(&core)?;
+            }
+            memory.store_table(table, &content)?;
+            if is_late {
+                store_all_marks(&core)?;
+            }
+            turn_index(&core, table, &job, &content);
+            Ok(content)
+        })?;
+        for place in &job.places {
             if let Some(ssd) = self.core.ssds.get(place.ssd) {
                 ssd.inserts.fetch_add(1, Ordering::Relaxed);
             }
@@ -269,6 +253,27 @@ impl CacheWorker {
             self.core.note_empty(table);
         }
         self.core.free_buffer(job.buffer)
+    }
+}
+
+/// Returns the content of the table of a seal as its slots are now.
+fn content_of(core: &CacheCore, job: &SealJob, places: &[LebPlace]) -> TableContent {
+    let page = |slot: &u32| {
+        let state = &core.slots[*slot as usize];
+        let word = PageWord {
+            key: state.key(),
+            live: state.live.load(Ordering::Acquire),
+            dirty: state.dirty.load(Ordering::Acquire),
+            lost: false,
+            hits: state.hits.load(Ordering::Relaxed),
+        };
+        let sum = core.memory.load_slot_header(*slot).map_or(0, |header| header.sum);
+        TablePage { word, sum }
+    };
+    TableContent {
+        sequence: job.epoch,
+        places: [places.first().copied(), places.get(1).copied()],
+        pages: job.slots.iter().map(page).collect(),
     }
 }
 

@@ -1,11 +1,13 @@
 //! Single rules of the cache, each with its planted bug.
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use ferrite_disk::{Access, Disk, Geometry};
-use ferrite_memory::planted::plant;
+use ferrite_memory::planted::{plant, plant_with};
 use ferrite_memory::{Result, Span};
 use ferrite_pool::Freeze;
 
@@ -101,6 +103,49 @@ fn wb4_no_slot_of_an_earlier_filling_counts() {
 fn canary_epoch_that_comes_again_is_caught() {
     let _bug = plant("cache: an epoch comes again");
     assert!(!no_slot_of_an_earlier_filling_counts());
+}
+
+/// Writes a block around the cache while its clean version is sealed, and lets the process die once the LEB is valid.
+/// Returns true if the write is there.
+fn write_around_amid_a_seal_stays() -> bool {
+    let shape = RigShape::default();
+    let world = shape.world();
+    let rig = shape.open(&world).expect("it opens");
+    (0..3).for_each(|block| drop(rig.read(block).expect("read")));
+    go_around(&rig);
+    let rig = Arc::new(rig);
+    let (client, writes) = (Arc::clone(&rig), Rc::new(RefCell::new(None)));
+    let begun = Rc::clone(&writes);
+    let amid = plant_with("cache: amid a seal", move || {
+        if begun.borrow().is_none() {
+            let disk = Arc::clone(&client.disk);
+            let write = move || disk.write(BLOCK, &block_of(2), Access::Cached).expect("written");
+            let write = std::thread::spawn(write);
+            // Without the bug the write ends behind the seal only.
+            (0..50).take_while(|_| !write.is_finished()).for_each(|_| std::thread::sleep(Duration::from_millis(2)));
+            *begun.borrow_mut() = Some(write);
+        }
+        false
+    });
+    let sealed = || rig.cache.core.counters.sealed_lebs.get();
+    (0..100).take_while(|_| sealed() == 0).for_each(|_| _ = rig.cache.step().expect("a step"));
+    assert_eq!(sealed(), 1);
+    writes.take().expect("it began").join().expect("it ends");
+    let world = world.kill(1);
+    drop(amid);
+    // Of a version that the disk does not have the fingerprint may speak first.
+    shape.open(&world).is_ok_and(|rig| rig.read(1) == Ok(block_of(2)))
+}
+
+#[test]
+fn ca3_write_around_a_block_that_is_sealed_stays() {
+    assert!(write_around_amid_a_seal_stays());
+}
+
+#[test]
+fn canary_seal_that_looks_at_slots_early_is_caught() {
+    let _bug = plant("cache: a seal looks at slots early");
+    assert!(!write_around_amid_a_seal_stays());
 }
 
 /// Lets a LEB die while a request reads it. Returns true if it stays out of use until the request has ended.
