@@ -9,6 +9,7 @@ mod folder;
 mod lost;
 mod names;
 mod panics;
+mod removed;
 mod reserve;
 mod rights;
 mod session_end;

@@ -115,6 +115,11 @@ impl Sessions {
         self.table.lock().copies.as_ref().and_then(|copies| copies.device())
     }
 
+    /// Returns true if the file system is mounted.
+    pub fn is_mounted(&self) -> bool {
+        self.table.lock().copies.is_some()
+    }
+
     /// The grants of clients that stand still: they look at the gate before they store.
     pub fn stilled(&self) -> Vec<GrantId> {
         if !self.is_still.load(Ordering::SeqCst) {

@@ -21,6 +21,9 @@ use crate::store::ChunkStore;
 use crate::store::change::FsChange;
 use crate::{Error, Ino, Result};
 
+/// The time within which a kernel lets an inode go that no program has open, once it has no name, in nanoseconds.
+const LET_GO_NS: i64 = 1_000_000_000;
+
 /// Words that inodes without a name leave to those that have one and cannot do without.
 const KEPT_BACK: usize = 1024;
 
@@ -34,12 +37,14 @@ struct OrphanState {
     free: Vec<u32>,
     /// Inodes that are not held and have work left.
     ready: BTreeSet<Ino>,
+    /// When an inode lost its last name that was held.
+    unnamed_at: Option<i64>,
 }
 
 impl Orphans {
     /// The words as a crash left them (FO2).
     pub fn load(memory: &dyn Memory, map: &MapPages) -> Self {
-        let mut state = OrphanState { free: Vec::new(), ready: BTreeSet::new() };
+        let mut state = OrphanState { free: Vec::new(), ready: BTreeSet::new(), unnamed_at: None };
         for index in (0..ORPHANS).rev() {
             match memory.load_word(map.orphan(index)) {
                 0 if index == LAST_ORPHAN => {}
@@ -68,6 +73,17 @@ impl Orphans {
     /// Notes that work is left on `ino`, which is not held.
     pub fn make_ready(&self, ino: Ino) {
         self.0.lock().ready.insert(ino);
+    }
+
+    /// Notes that an inode has no name any more at `now`, and is held.
+    pub fn note_unnamed(&self, now: i64) {
+        self.0.lock().unnamed_at = Some(now);
+    }
+
+    /// Returns true if a held inode lost its name a moment before `now`: a kernel that holds it for no program is about
+    /// to let it go.
+    pub fn has_just_unnamed(&self, now: i64) -> bool {
+        self.0.lock().unnamed_at.is_some_and(|at| (at..at.saturating_add(LET_GO_NS)).contains(&now))
     }
 
     /// All inodes to work on.

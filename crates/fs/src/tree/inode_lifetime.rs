@@ -87,7 +87,7 @@ pub(crate) fn dropped(tree: &TreeLayer, stripe: &mut Stripe, ino: Ino, dropped: 
         DroppedLink::Named => {}
         DroppedLink::Freed => drop(stripe.waiting.remove(&ino.0)),
         DroppedLink::Orphan { is_ready: true } => tree.orphans.make_ready(ino),
-        DroppedLink::Orphan { is_ready: false } => {}
+        DroppedLink::Orphan { is_ready: false } => tree.orphans.note_unnamed(tree.now()),
     }
 }
 

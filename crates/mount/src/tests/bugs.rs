@@ -47,6 +47,8 @@ pub enum Bug {
     LossForgotten,
     /// What could not be written back stays in the kernel's cache (ML1).
     LostShown,
+    /// A write without space does not wait until the kernel lets a removed file go (FW5).
+    RemovedLost,
 }
 
 impl Bug {
@@ -75,6 +77,7 @@ impl Bug {
             Self::ReserveTaken => "mount: reserve taken",
             Self::LossForgotten => "mount: loss forgotten",
             Self::LostShown => "mount: lost shown",
+            Self::RemovedLost => "fs: no wait for a removed file",
         }
     }
 }
