@@ -75,7 +75,8 @@ fn ensure_room(path: &Path, bytes: u64) -> Outcome {
     let free = space.f_bavail * space.f_frsize;
     if free < bytes {
         let (folder, free, bytes) = (in_line(folder), size::show(free), size::show(bytes));
-        return Err(format!("{folder} has {free} free, and the file of an SSD would take up to {bytes}").into());
+        let why = format!("{folder} has {free} free, and the file of an SSD would take up to {bytes}");
+        return Err(format!("{why}: give it less by `=SIZE`, or another folder").into());
     }
     Ok(())
 }
