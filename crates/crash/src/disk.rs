@@ -121,6 +121,11 @@ impl LyingDisk {
         self.state().visible.to_vec()
     }
 
+    /// Returns how many queues to the disk are open, those too that their threads have left behind.
+    pub fn open_queues(&self) -> usize {
+        Arc::strong_count(&self.state) - 1
+    }
+
     /// Returns the number of requests so far, failed ones included and those refused by D1 excluded. A test that fails
     /// each request in turn stops at this number.
     pub fn requests(&self) -> u64 {

@@ -1,6 +1,6 @@
 //! Random requests and background steps against a model (CA1, CA2, CA7, CA8, CA10).
 
-use ferrite_crash::Model;
+use ferrite_crash::{Model, World};
 use ferrite_disk::{Access, Disk, Zeroing};
 use ferrite_memory::Span;
 use proptest::prelude::*;
@@ -122,8 +122,9 @@ fn run(shape: RigShape, ops: &[Op]) {
             Op::Copies(copies) => set(&rig, &|settings| settings.copies = *copies),
             Op::Reopen | Op::Kill => {
                 drop(rig);
-                if matches!(op, Op::Kill) {
-                    world = world.kill(1);
+                match op {
+                    Op::Kill => world = world.kill(1),
+                    _ => wait_for_late_requests(&world, shape),
                 }
                 rig = shape.open(&world).expect("it opens again");
             }
@@ -138,6 +139,14 @@ fn run(shape: RigShape, ops: &[Op]) {
     let disk = world.disk(shape.ssds).snapshot();
     let data_at = if shape.stamp == StampPlace::Head { crate::STAMP_BYTES as usize } else { 0 };
     model.check(0, &disk[data_at..data_at + (BLOCKS * BLOCK) as usize]);
+}
+
+/// Waits until the members have ended all requests of a cache that was closed: until then the lock of a file keeps others
+/// from opening it.
+fn wait_for_late_requests(world: &World, shape: RigShape) {
+    while (0..=shape.ssds).any(|member| world.disk(member).open_queues() > 0) {
+        std::thread::yield_now();
+    }
 }
 
 /// Runs `write` on each block of `span`, with a step before: nothing else here frees the buffer that it may wait for.
