@@ -43,6 +43,8 @@ pub(crate) fn clean(files: &FileLayer, slots: &SlotStore, work: &TierWork) -> Re
         if victims.len() < 2 || !move_pages(files, slots, &victims)? {
             return Ok(false);
         }
+        // An eviction that is about to commit names shadows (TI3).
+        let _still = work.evict.lock();
         let is_empty = |victim: &&SegmentNo| slots.named_in(files.memory(), **victim) == [0; 2];
         victims.iter().filter(is_empty).for_each(|victim| slots.forget_shadows_in(*victim));
         let cleaned = victims.iter().filter(|victim| slots.is_free(**victim)).count();
