@@ -45,12 +45,20 @@ impl CacheCore {
         self.wake_waiters();
     }
 
-    /// Notes that the version in `slot` is also being written to the disk.
-    pub fn begin_through(&self, key: BlockKey) {
-        self.index.lock(key).change_flight(key, |flight| {
+    /// Notes that the version in the slot of `grant` is also being written to the disk. Returns false if it is not the
+    /// newest any more: the disk must not get it behind the newer one (CA6).
+    pub fn begin_through(&self, key: BlockKey, grant: SlotGrant) -> bool {
+        let mut shard = self.index.lock(key);
+        let page = PageRef::slot(grant.slot);
+        let is_newest = self.find(&shard, key) == Some(page) && self.epoch_of(page) == grant.epoch;
+        if !is_newest && !planted!("cache: an older version is written through") {
+            return false;
+        }
+        shard.change_flight(key, |flight| {
             flight.is_overlapped |= flight.throughs > 0 || flight.is_destaged || flight.arounds > 0;
             flight.throughs += 1;
         });
+        true
     }
 
     /// Ends it: if the write succeeded and no other one overlapped, the slot of `grant` is clean after the flush of the disk's write

@@ -201,9 +201,7 @@ impl Cache {
     fn has_member_work(&self) -> bool {
         let may_leave =
             |ssd: &Arc<CacheSsd>| ssd.leaves.load(Ordering::SeqCst) && self.worker.lock().left_on(ssd.id) == 0;
-        !self.core.may_write_members.load(Ordering::SeqCst)
-            || self.core.ssds.all().iter().any(may_leave)
-            || self.is_look_due()
+        !self.core.member_pass.is_given() || self.core.ssds.all().iter().any(may_leave) || self.is_look_due()
     }
 
     fn work_on_members(&self) -> Result<()> {
@@ -220,10 +218,12 @@ impl Cache {
 
     /// Moves the ties of the members if the pool was copied. The caller holds [`Cache::membership`].
     pub(crate) fn advance_if_needed(&self) -> Result<()> {
-        match self.core.may_write_members.load(Ordering::SeqCst) {
-            true => Ok(()),
-            false => self.advance_members(),
+        if self.core.member_pass.is_given() {
+            return Ok(());
         }
+        self.core.member_pass.renew(|| self.advance_members())?;
+        self.core.wake_waiters();
+        Ok(())
     }
 
     /// Waits at most `limit` for the next step to be due. Returns false once [`Cache::stop`] was called.
@@ -330,8 +330,7 @@ impl Cache {
                 Err(error) => disk.miss(error.to_string()),
             }
         }
-        self.core.may_write_members.store(true, Ordering::SeqCst);
-        self.core.wake_waiters();
+        let _ = planted!("cache: members have new generations");
         Ok(())
     }
 }

@@ -22,6 +22,7 @@ use crate::cache_members::{CacheSsd, DiskSet, SsdSet, SsdState, is_gone};
 use crate::cache_memory::CacheMemory;
 use crate::cache_settings::{CachePolicy, CacheSettings};
 use crate::ghost_table::GhostTable;
+use crate::member_pass::MemberPass;
 use crate::member_queues::OrphanQueue;
 use crate::page_word::{BlockKey, HITS_MAX, PageRef};
 use crate::write_buffer::SlotState;
@@ -63,8 +64,7 @@ pub(crate) struct CacheCore {
     /// Closed while the pool stands still.
     gate: ChangeGate,
     storing: RwLock<()>,
-    /// False from the end of a backup until every member has a new generation (CA12).
-    pub may_write_members: AtomicBool,
+    pub member_pass: MemberPass,
     /// Wakes the worker.
     pub worker_event: ReadyEvent,
     /// The queues that wait for a buffer or for another request.
@@ -117,7 +117,7 @@ impl CacheCore {
             sequence: AtomicU64::new(1),
             gate: ChangeGate::default(),
             storing: RwLock::default(),
-            may_write_members: AtomicBool::new(true),
+            member_pass: MemberPass::default(),
             worker_event: ReadyEvent::new()?,
             waiters: Mutex::default(),
             orphans: Mutex::default(),
@@ -159,7 +159,7 @@ impl CacheCore {
 
     /// Lets stores continue. Members get no write before they have a new generation (CA12).
     pub fn thaw(&self) {
-        self.may_write_members.store(false, Ordering::SeqCst);
+        self.member_pass.note_copy();
         self.gate.open();
         self.worker_event.signal();
     }

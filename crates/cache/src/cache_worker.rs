@@ -134,7 +134,7 @@ impl CacheWorker {
         self.core.worker_event.clear();
         self.core.orphans.lock().retain_mut(|orphan| !orphan.is_over());
         let is_early = planted!("cache: members are written before they have a new generation");
-        if !self.core.may_write_members.load(Ordering::SeqCst) && !is_early {
+        if !self.core.member_pass.is_given() && !is_early {
             return Ok(REST);
         }
         loop {

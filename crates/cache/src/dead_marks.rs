@@ -11,33 +11,31 @@ use crate::page_word::{BlockKey, PageRef, PageWord};
 
 impl CacheCore {
     /// Notes that `page` is not the newest version of its block any more: its mark must be stored (CA3). `is_last` says
-    /// that the block left the cache. The caller holds the lock of the block's shard.
+    /// that the block left the cache. The caller holds the lock of the block's shard. The page ends last of all: the
+    /// worker, which has no such lock, uses the place of pages that have ended again.
     pub fn retire(&self, page: PageRef, is_last: bool) {
-        let epoch = if page.is_slot() {
+        let dropped = if is_last { self.key_of(page) } else { None };
+        let mark = DeadMark { page, epoch: self.epoch_of(page), dropped };
+        if page.is_slot() {
             let slot = &self.slots[page.number() as usize];
-            slot.live.store(false, Ordering::Release);
             if slot.dirty.swap(false, Ordering::AcqRel) {
                 self.dirty.fetch_sub(1, Ordering::Relaxed);
             }
-            self.buffers.epoch_of(page.number())
-        } else {
-            let (table, _) = self.memory.table_of(page);
-            let state = self.memory.table_state(table);
-            if self.is_dirty(page) {
-                state.dirty.fetch_sub(1, Ordering::AcqRel);
-                self.dirty.fetch_sub(1, Ordering::Relaxed);
-            }
-            if state.live.fetch_sub(1, Ordering::AcqRel) == 1 {
-                self.note_empty(table);
-            }
-            self.bad.forget(page);
-            0
-        };
-        let dropped = if is_last { self.key_of(page) } else { None };
-        if dropped.is_some() {
-            self.pending_drops.fetch_add(1, Ordering::SeqCst);
+            note_mark(self, mark);
+            slot.live.store(false, Ordering::Release);
+            return;
         }
-        self.marks.lock().push(DeadMark { page, epoch, dropped });
+        let (table, _) = self.memory.table_of(page);
+        let state = self.memory.table_state(table);
+        if self.is_dirty(page) {
+            state.dirty.fetch_sub(1, Ordering::AcqRel);
+            self.dirty.fetch_sub(1, Ordering::Relaxed);
+        }
+        self.bad.forget(page);
+        note_mark(self, mark);
+        if state.live.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.note_empty(table);
+        }
     }
 
     /// Returns true if a block left the cache whose mark is not durable yet (CA7).
@@ -56,9 +54,10 @@ impl CacheCore {
         std::mem::take(&mut *self.empty.lock())
     }
 
-    /// Notes a page of a table that died in a slot, before the index named it (CA3).
-    pub fn mark_dead(&self, page: PageRef) {
-        self.marks.lock().push(DeadMark { page, epoch: 0, dropped: None });
+    /// Notes a page of a table that died in a slot, before the index named it (CA3); `dropped` is its block, if that left
+    /// the cache.
+    pub fn mark_dead(&self, page: PageRef, dropped: Option<BlockKey>) {
+        note_mark(self, DeadMark { page, epoch: 0, dropped });
     }
 
     /// Notes a slot that recovery found to be an older version.
@@ -92,6 +91,13 @@ impl CacheCore {
             }
         }
     }
+}
+
+fn note_mark(core: &CacheCore, mark: DeadMark) {
+    if mark.dropped.is_some() {
+        core.pending_drops.fetch_add(1, Ordering::SeqCst);
+    }
+    core.marks.lock().push(mark);
 }
 
 /// Does [`CacheCore::apply_marks`] for a caller that stores into tables alone (LT2).

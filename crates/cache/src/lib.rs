@@ -12,7 +12,7 @@
 //! - CA3. A dead mark is durable before a table with the successor becomes valid, before a table that held a successor
 //!   becomes free, and before the mark of a successor that was dropped. Marks wait in a list: a thread that makes a table
 //!   valid or free stores all of them first. No mark is stored from its look at the slots until the index names their
-//!   pages: what died meanwhile dies in the table with it.
+//!   pages: a version that dies within this time has the marks of its slot and of its page stored together.
 //! - CA4. A buffer is free only when its table is valid or its slots are dead. A table is valid only when each copy that
 //!   it names was written and a flush of its SSD, begun after that, succeeded.
 //! - CA5. The copies of a LEB are on different SSDs.
@@ -85,6 +85,7 @@ mod leaving;
 mod leb_space;
 mod leb_table;
 mod limited_opener;
+mod member_pass;
 mod member_queues;
 mod member_return;
 mod member_stamp;

@@ -92,7 +92,7 @@ impl CacheQueue {
     pub fn go_on(&mut self, job: u64) {
         let span = self.jobs[&job].request.touched();
         let mut runs = AroundRuns::default();
-        let is_ready = self.core.may_write_members.load(Ordering::SeqCst);
+        let is_ready = self.core.member_pass.is_given();
         while let Some(done) = self.jobs[&job].next.filter(|done| *done < span.len && is_ready) {
             let at = span.at + done;
             let len = (BLOCK - at % BLOCK).min(span.len - done);
@@ -200,12 +200,16 @@ impl CacheQueue {
         }
     }
 
-    /// Writes the version in the slot of `grant` to the disk too. The slot is durable before: a crash in between leaves it dirty.
+    /// Writes the version in the slot of `grant` to the disk too, unless another request has replaced it. The slot is durable
+    /// before: a crash in between leaves it dirty.
     fn write_through(&mut self, job: u64, key: BlockKey, grant: SlotGrant, buffer: Vec<u8>) {
         if let Err(error) = self.barrier() {
             return self.fail(job, error);
         }
-        self.core.begin_through(key);
+        let _ = planted!("cache: ahead of a write through");
+        if !self.core.begin_through(key, grant) {
+            return;
+        }
         let access = match self.jobs[&job].request.op {
             Op::Write(access) => access,
             _ => Access::Cached,

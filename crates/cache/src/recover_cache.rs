@@ -192,8 +192,8 @@ fn recover_slots(core: &CacheCore, valid: &BTreeMap<u64, ValidTable>) -> Result<
     Ok(count)
 }
 
-/// Lets later epochs be greater than those of all slots of `buffer`: a buffer that is free and a table that is free keep
-/// no epoch (WB4).
+/// Lets later epochs be greater than the epochs of all slots of `buffer`, because free buffers and free tables keep no
+/// epoch (WB4).
 fn pass_earlier_epochs(core: &CacheCore, buffer: u32) {
     if planted!("cache: an epoch comes again") {
         return;

@@ -225,8 +225,10 @@ impl CacheWorker {
         let table = self.free_tables.pop().expect("there are as many tables as LEBs");
         let early = planted!("cache: a seal looks at slots early").then(|| content_of(&core, &job, &job.places));
         let _ = early.is_some() && planted!("cache: amid a seal");
-        // No mark becomes durable between the look at the slots and the notes of pages that died meanwhile (CA3).
+        // No mark becomes durable between the look at the slots and the marks of pages that die during the seal (CA3), and
+        // a change of one of their blocks waits for those marks (CA7).
         let content = core.change_tables(|memory| {
+            core.pending_drops.fetch_add(1, Ordering::SeqCst);
             let content = early.unwrap_or_else(|| content_of(&core, &job, &job.places));
             let _ = planted!("cache: amid a seal");
             let is_late = planted!("cache: a table is valid before older versions are dead");
@@ -239,6 +241,7 @@ impl CacheWorker {
                 store_all_marks(&core)?;
             }
             turn_index(&core, table, &job, &content);
+            core.pending_drops.fetch_sub(1, Ordering::SeqCst);
             Ok(content)
         })?;
         for place in &job.places {
@@ -309,8 +312,9 @@ fn turn_index(core: &CacheCore, table: u32, job: &SealJob, content: &TableConten
         }
         let (key, place) = (page.word.key, core.memory.page_ref(table, index));
         let mut shard = core.index.lock(key);
-        if core.find(&shard, key) != Some(PageRef::slot(*slot)) {
-            core.mark_dead(place);
+        let newest = core.find(&shard, key);
+        if newest != Some(PageRef::slot(*slot)) {
+            core.mark_dead(place, newest.is_none().then_some(key));
             continue;
         }
         let slot_state = &core.slots[*slot as usize];

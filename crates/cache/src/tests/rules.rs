@@ -1,6 +1,6 @@
 //! Single rules of the cache, each with its planted bug.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -105,7 +105,7 @@ fn canary_epoch_that_comes_again_is_caught() {
     assert!(!no_slot_of_an_earlier_filling_counts());
 }
 
-/// Writes a block around the cache while its clean version is sealed, and lets the process die once the LEB is valid.
+/// Writes a block around the cache while its clean version is sealed, and kills the process once the LEB is valid.
 /// Returns true if the write is there.
 fn write_around_amid_a_seal_stays() -> bool {
     let shape = RigShape::default();
@@ -206,6 +206,71 @@ fn ca12_nothing_is_written_to_members_before_they_have_the_generation_behind_a_b
 fn canary_members_that_are_written_with_an_old_generation_are_caught() {
     let _bug = plant("cache: members are written before they have a new generation");
     assert!(!members_wait_for_their_generation());
+}
+
+/// Writes a block through the cache by a client that has put its version into a slot and is overtaken by another client.
+/// Returns true if the disk has the newer one.
+fn disk_has_the_newest_of_two_writes_through() -> bool {
+    let shape = RigShape::default();
+    let world = shape.world();
+    let rig = Arc::new(shape.open(&world).expect("it opens"));
+    rig.cache.set(CacheSettings { mode: CacheMode::WriteThrough, ..rig.cache.settings() }).expect("set");
+    let (client, writes) = (Arc::clone(&rig.disk), Cell::new(0));
+    let ahead = plant_with("cache: ahead of a write through", move || {
+        if writes.replace(1) == 0 {
+            let disk = Arc::clone(&client);
+            let write = move || disk.write(BLOCK, &block_of(2), Access::Cached).and_then(|()| disk.flush());
+            std::thread::spawn(write).join().expect("it ends").expect("written");
+        }
+        false
+    });
+    rig.write(1, 1);
+    drop(ahead);
+    assert_eq!(rig.read(1), Ok(block_of(2)));
+    world.disk(shape.ssds).snapshot()[BLOCK as usize..][..BLOCK as usize] == block_of(2)
+}
+
+#[test]
+fn ca6_no_older_version_is_written_through_behind_a_newer_one() {
+    assert!(disk_has_the_newest_of_two_writes_through());
+}
+
+#[test]
+fn canary_older_version_that_is_written_through_is_caught() {
+    let _bug = plant("cache: an older version is written through");
+    assert!(!disk_has_the_newest_of_two_writes_through());
+}
+
+/// Copies the pool again while the members move to a new generation. Returns true if they have to move once more.
+fn members_move_behind_each_copy() -> bool {
+    let rig = Arc::new(rig());
+    rig.cache.freeze();
+    rig.cache.thaw();
+    let (again, copies) = (Arc::clone(&rig), Cell::new(0));
+    let amid = plant_with("cache: members have new generations", move || {
+        if copies.replace(1) == 0 {
+            again.cache.freeze();
+            again.cache.thaw();
+        }
+        false
+    });
+    rig.cache.advance_if_needed().expect("they move");
+    let has_to_move = !rig.cache.core.member_pass.is_given();
+    rig.cache.advance_if_needed().expect("they move");
+    assert!(rig.cache.core.member_pass.is_given());
+    drop(amid);
+    has_to_move
+}
+
+#[test]
+fn ca12_members_move_behind_a_copy_that_was_made_while_they_moved() {
+    assert!(members_move_behind_each_copy());
+}
+
+#[test]
+fn canary_copy_amid_new_generations_that_is_forgotten_is_caught() {
+    let _bug = plant("cache: a copy amid new generations is forgotten");
+    assert!(!members_move_behind_each_copy());
 }
 
 /// Cleans a block that is in a buffer, and opens the cache again. Returns the dirty bytes.
