@@ -6,6 +6,7 @@ use ferrite_memory::planted;
 
 use crate::buffer_set::SlotGrant;
 use crate::cache_core::CacheCore;
+use crate::cache_index::IndexShard;
 use crate::page_word::{BlockKey, PageRef};
 
 /// What the index has of a block.
@@ -49,9 +50,7 @@ impl CacheCore {
     /// newest any more: the disk must not get it behind the newer one (CA6).
     pub fn begin_through(&self, key: BlockKey, grant: SlotGrant) -> bool {
         let mut shard = self.index.lock(key);
-        let page = PageRef::slot(grant.slot);
-        let is_newest = self.find(&shard, key) == Some(page) && self.epoch_of(page) == grant.epoch;
-        if !is_newest && !planted!("cache: an older version is written through") {
+        if !is_newest(self, &shard, key, grant) && !planted!("cache: an older version is written through") {
             return false;
         }
         shard.change_flight(key, |flight| {
@@ -71,11 +70,15 @@ impl CacheCore {
             flight.is_overlapped &= flight.throughs > 0;
             is_alone
         });
-        let SlotGrant { slot, epoch } = grant;
-        let page = PageRef::slot(slot);
-        let is_newest = self.find(&shard, key) == Some(page) && self.epoch_of(page) == epoch;
+        let is_newest = is_newest(self, &shard, key, grant);
         if let Some(number) = number.filter(|_| is_alone && is_newest) {
-            self.slots[slot as usize].through.store(number, Ordering::Release);
+            self.slots[grant.slot as usize].through.store(number, Ordering::Release);
         }
     }
+}
+
+/// Returns true if the slot of `grant` still has the newest version of `key`, whose shard is `shard`.
+fn is_newest(core: &CacheCore, shard: &IndexShard, key: BlockKey, grant: SlotGrant) -> bool {
+    let page = PageRef::slot(grant.slot);
+    core.find(shard, key) == Some(page) && core.epoch_of(page) == grant.epoch
 }

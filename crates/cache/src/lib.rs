@@ -17,7 +17,7 @@
 //!   it names was written and a flush of its SSD, begun after that, succeeded.
 //! - CA5. The copies of a LEB are on different SSDs.
 //! - CA6. A page is clean only after a flush of the disk, begun after the page's write had completed, succeeded. No flush
-//!   of the disk failed since that write began.
+//!   of the disk failed since that write began. A client writes its version through only while no newer one replaces it.
 //! - CA7. A change goes around the cache only if the block is not dirty and not being destaged; over a clean version, also
 //!   one that was dropped before, only after its dead mark is durable.
 //! - CA8. What was read from the disk enters the cache only if the block did not change since the read began.
@@ -27,7 +27,7 @@
 //! - CA11. An SSD comes back with its content only with the stamp that the pool has of it, and only after it has ended
 //!   each request; else empty: then no table names it before it is used.
 //! - CA12. Nothing is written to a member whose stamp does not have the pool's current generation; behind a backup of the
-//!   pool that is a new one.
+//!   pool that is a new one. A backup that is taken while members move to a generation makes them move once more.
 //! - CA13. A member whose stamp does not match is not used. A disk that was written without the cache is not served: its
 //!   fingerprint shows that.
 //! - CA14. After recovery exactly the blocks are dirty that were dirty, except one batch that the disks had and that was

@@ -82,19 +82,19 @@ fn flush_sizes_for_tier(shared: &SharedFiles) {
 }
 
 /// Waits until `is_made` returns true, for a bounded time: threads that still use freed space will finish, and so will
-/// clients of an earlier owner (FG5). A kernel lets a removed file go after it has answered the program (FW5).
+/// clients of an earlier owner (FG5). A kernel releases a removed file after `unlink` has returned (FW5).
 pub(crate) fn wait_for_space(shared: &SharedFiles, is_made: impl Fn() -> bool) -> bool {
     let is_made_soon = || {
         std::thread::sleep(PIN_NAP);
         is_made()
     };
-    let is_any_let_go = || {
+    let is_release_due = || {
         let is_any = shared.sessions.is_mounted() && shared.orphans.has_just_unnamed(shared.now());
         is_any && !planted!("fs: no wait for a removed file")
     };
     let is_any_kept = || {
         let is_any_used = shared.space.deferred_frees.count() != (0, 0) || shared.link.pins.has_orphaned_clients();
-        is_any_used || is_any_let_go()
+        is_any_used || is_release_due()
     };
     is_made() || (0..PIN_NAPS).take_while(|_| is_any_kept()).any(|_| is_made_soon()) || is_made()
 }

@@ -21,8 +21,8 @@ use crate::store::ChunkStore;
 use crate::store::change::FsChange;
 use crate::{Error, Ino, Result};
 
-/// The time within which a kernel lets an inode go that no program has open, once it has no name, in nanoseconds.
-const LET_GO_NS: i64 = 1_000_000_000;
+/// The nanoseconds within which a kernel releases an inode without a name that no program has open.
+const RELEASE_NS: i64 = 1_000_000_000;
 
 /// Words that inodes without a name leave to those that have one and cannot do without.
 const KEPT_BACK: usize = 1024;
@@ -80,10 +80,10 @@ impl Orphans {
         self.0.lock().unnamed_at = Some(now);
     }
 
-    /// Returns true if a held inode lost its name a moment before `now`: a kernel that holds it for no program is about
-    /// to let it go.
+    /// Returns true if a held inode lost its name a moment before `now`: the kernel is about to release it, unless a
+    /// program has it open.
     pub fn has_just_unnamed(&self, now: i64) -> bool {
-        self.0.lock().unnamed_at.is_some_and(|at| (at..at.saturating_add(LET_GO_NS)).contains(&now))
+        self.0.lock().unnamed_at.is_some_and(|at| (at..at.saturating_add(RELEASE_NS)).contains(&now))
     }
 
     /// All inodes to work on.

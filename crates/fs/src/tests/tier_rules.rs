@@ -186,8 +186,8 @@ fn canary_endless_writes_to_a_dead_ssd_are_found() {
     assert!(requests > 3 && !is_told, "{requests} requests");
 }
 
-/// Lets the SSD fail for ten minutes, and asserts that few requests are made meanwhile. Returns true if writes have gone on
-/// two minutes after.
+/// Makes every request of the SSD fail for ten minutes, and asserts that the tier makes few requests. Returns true if the
+/// tier writes again two minutes later.
 fn goes_on_when_the_ssd_does(bug: Option<Bug>) -> bool {
     let world = new_world(Model::MAPPED);
     let seconds = Arc::new(AtomicI64::new(1));

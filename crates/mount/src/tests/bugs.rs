@@ -47,7 +47,7 @@ pub enum Bug {
     LossForgotten,
     /// What could not be written back stays in the kernel's cache (ML1).
     LostShown,
-    /// A write without space does not wait until the kernel lets a removed file go (FW5).
+    /// A write without space does not wait for the kernel's release of a removed file (FW5).
     RemovedLost,
 }
 

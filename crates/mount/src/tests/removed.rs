@@ -7,7 +7,7 @@ use ferrite_memory::planted::plant_in_process_with;
 
 use super::{Bug, assert_guarded};
 
-/// FW5 of the file system: the kernel lets a removed file go after `rm` has ended, here a while later, and the next file
+/// FW5 of the file system: the kernel releases a removed file after `rm` has ended, here 200 ms later, and the next file
 /// gets its space.
 #[test]
 fn fw5_a_file_gets_the_space_of_one_that_was_just_removed() {

@@ -43,7 +43,7 @@ fn a_mount_whose_threads_have_ended_is_abandoned() {
     let (tell, said) = channel();
     thread::spawn(move || tell.send(mounted.abandon()));
     let abandoned = said.recv_timeout(PATIENCE);
-    // Whoever removed the folder below a mount that stays would wait, too.
+    // A removal of the folder below the mount would wait, too.
     let _ = unmount(folder.path(), true, |_| true);
     let why = abandoned.expect("it waits for nobody").expect_err("nothing was written back");
     assert!(why.to_string().contains("have ended"), "{why}");
